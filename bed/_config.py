@@ -1,0 +1,101 @@
+"""What is installed here, what runs, and where compiled code is kept."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from ._version import __version__
+from .engines import engines
+from .engines._threads import thread_count
+
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "array-api-compat",
+    "threadpoolctl",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "torch",
+    "jax",
+)
+
+
+def show_config() -> None:
+    """Print versions, devices, engines and caches, for reports and for the curious.
+
+    Examples
+    --------
+    >>> import bed
+    >>> bed.show_config()  # doctest: +ELLIPSIS
+    bed ...
+    """
+    print(config_text())
+
+
+def config_text() -> str:
+    """The text of `show_config`."""
+    lines = [f"bed {__version__}, Python {platform.python_version()} on {processor()}"]
+    lines.append("packages: " + ", ".join(installed_versions()))
+    lines.append(f"threads: {thread_count()}")
+    lines.append("devices: " + ", ".join(devices()))
+    lines.append("engines:")
+    for engine in engines():
+        state = engine.missing() or "ready"
+        lines.append(
+            f"  {engine.name:10} {'/'.join(engine.devices):8} {engine.summary}"
+        )
+        lines.append(f"  {'':10} {'':8} {state}")
+    lines.append("compiled code: " + (cache_directory() or "none yet"))
+    return "\n".join(lines)
+
+
+def installed_versions() -> list[str]:
+    """``name version`` of the packages that bed uses and that are installed."""
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def processor() -> str:
+    """The processor's own name where the system tells it."""
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.partition(':')[2].strip()} ({platform.machine()})"
+    return platform.processor() or platform.machine()
+
+
+def devices() -> list[str]:
+    """The CPU, and the GPUs that CuPy finds a driver for."""
+    found = ["cpu"]
+    if find_spec("cupy") is None:
+        return found
+    try:
+        import cupy
+
+        for i in range(cupy.cuda.runtime.getDeviceCount()):
+            name = cupy.cuda.runtime.getDeviceProperties(i)["name"].decode()
+            found.append(f"cuda:{i} {name}")
+    except Exception as error:  # CuPy fails in many ways on a machine without a driver
+        found.append(f"no CUDA device ({type(error).__name__})")
+    return found
+
+
+def cache_directory() -> str | None:
+    """Where Numba keeps the CPU engine's compiled code, if there is any."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(chosen)] if chosen else []
+    places.append(Path(__file__).parent / "engines" / "numba_cpu" / "__pycache__")
+    for place in places:
+        if any(place.rglob("*.nbi")):
+            return str(place)
+    return None

@@ -1,0 +1,95 @@
+"""Everything a caller can get wrong about the input, decided in one place."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _interop
+
+# What is computed in another dtype than it came in, by kind or name.
+_WIDENED = {"float16": "f4", "bfloat16": "f4"}
+_AS_FLOAT64 = "biu"  # bool, signed and unsigned integers, as in NumPy
+
+_ACCEPTED = (
+    "float32, float64, complex64, complex128, float16 and bfloat16 (computed in "
+    "float32), integers and bool (computed in float64)"
+)
+
+
+class Problem(NamedTuple):
+    """A call in the form that engines take.
+
+    Attributes
+    ----------
+    a : (batch, n, n) array of one of the four engine dtypes, any strides
+    leading : the caller's leading axes, whose product is batch
+    """
+
+    a: Any
+    leading: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        return self.a.shape[-1]
+
+
+def normalize(received: _interop.Received) -> Problem:
+    """Check shape and dtype, and bring them to an engine's.
+
+    Memory is copied only to convert the dtype, to align, or where leading axes with
+    unrelated strides have to be joined.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Not a stack of square matrices; a ValueError, as NumPy's.
+    TypeError
+        A dtype that is not accepted.
+    """
+    a = received.array
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"expected square matrices (..., n, n), got an array of shape {a.shape}"
+        )
+    a = a.astype(compute_dtype(a.dtype), copy=False)
+    leading = a.shape[:-2]
+    n = a.shape[-1]
+    a = a.reshape((int(np.prod(leading)), n, n))  # a view wherever strides allow
+    if isinstance(a, np.ndarray) and not a.flags.aligned:
+        a = a.copy()
+    return Problem(a, leading)
+
+
+def compute_dtype(dtype) -> np.dtype:
+    """The dtype an input dtype is computed in, in native byte order.
+
+    Raises
+    ------
+    TypeError
+        Says which dtypes are accepted.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.name in _WIDENED:
+        return np.dtype(_WIDENED[dtype.name])
+    if dtype.kind in _AS_FLOAT64:
+        return np.dtype("f8")
+    native = dtype.newbyteorder("=")
+    if native.kind in "fc" and native.itemsize in _ENGINE_SIZES[native.kind]:
+        return native
+    raise TypeError(f"dtype {dtype} is not supported; accepted are {_ACCEPTED}")
+
+
+_ENGINE_SIZES = {"f": (4, 8), "c": (8, 16)}  # bytes
+
+
+def normalize_uplo(uplo: Any) -> str:
+    """``"L"`` or ``"U"``.
+
+    Raises
+    ------
+    ValueError
+        Anything else.
+    """
+    if isinstance(uplo, str) and uplo.upper() in ("L", "U"):
+        return uplo.upper()
+    raise ValueError(f"UPLO must be 'L' or 'U' (either case), got {uplo!r}")

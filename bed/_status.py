@@ -1,0 +1,84 @@
+"""What a call returns, and what it says about matrices that could not be solved."""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# How many failing matrices an error message names: enough to find the pattern.
+NAMED_FAILURES = 10
+
+
+class Status(IntEnum):
+    """Outcome of one matrix of a batch; the numbers are part of the contract.
+
+    The comment behind a member is what holds for its eigenvalues and eigenvectors.
+    """
+
+    OK = 0  # right to working precision
+    NOT_FINITE = 1  # all NaN
+    NO_CONVERGENCE = 2  # all NaN
+    OVERFLOW = 3  # ±inf where the value overflows, the rest is right
+
+    @property
+    def reason(self) -> str:
+        """A sentence part for error messages."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Status.OK: "solved",
+    Status.NOT_FINITE: "the triangle that is read holds NaN or Inf",
+    Status.NO_CONVERGENCE: "the QR iteration did not converge",
+    Status.OVERFLOW: "an eigenvalue is larger than the dtype's largest number",
+}
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues ``(..., n)`` ascending, eigenvectors ``(..., n, n)`` as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighInfoResult(NamedTuple):
+    """`EighResult` with the int32 `Status` of every matrix, shape ``(...)``."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+    status: Any
+
+
+class EigvalshInfoResult(NamedTuple):
+    """Eigenvalues ``(..., n)`` and the int32 `Status` of every matrix ``(...)``."""
+
+    eigenvalues: Any
+    status: Any
+
+
+def raise_on_failure(status: np.ndarray) -> None:
+    """Raise if any matrix of the batch failed.
+
+    Parameters
+    ----------
+    status : ndarray of int32, shape (...)
+        Status of every matrix, on the host, with the caller's leading axes.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Says how many matrices failed, and names the first ten by index and reason.
+    """
+    failed = np.argwhere(status != Status.OK)
+    if len(failed) == 0:
+        return
+    lines = []
+    for row in failed[:NAMED_FAILURES]:
+        index = tuple(row.tolist())
+        where = f"matrix {index[0] if len(index) == 1 else index}: " if index else ""
+        lines.append(where + Status(int(status[index])).reason)
+    if len(failed) > NAMED_FAILURES:
+        lines.append(f"and {len(failed) - NAMED_FAILURES} more")
+    raise np.linalg.LinAlgError(
+        f"{len(failed)} of {status.size} matrices failed: " + "; ".join(lines)
+    )

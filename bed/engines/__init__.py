@@ -1,0 +1,159 @@
+"""The engine contract, and the list of engines.
+
+An engine is a module with one function
+
+    eigh(a, uplo="L", *, eigenvectors=True, out=None) -> (w, v, status)
+
+where, for every engine alike,
+
+- `a` is ``(batch, n, n)`` with n ≥ 1, in float32, float64, complex64 or complex128 and
+  native byte order. Its strides are arbitrary (zero, negative, Fortran), it may be
+  read-only, and it is never written.
+- `uplo` is ``"L"`` or ``"U"``: the triangle that is read. The other triangle and the
+  imaginary part of the diagonal do not enter the result, whatever they hold.
+- `w` is ``(batch, n)`` in the real dtype, ascending; `v` is ``(batch, n, n)`` with the
+  eigenvectors as columns, or None when `eigenvectors` is False; `status` is
+  ``(batch,)`` int32 with the values of `bed._status.Status`.
+- `out` is such a triple to fill, with C-contiguous arrays; nothing else that grows with
+  the batch is allocated by engines that run in one pass.
+- Errors stay within tolerance for every finite matrix of any scale: residual,
+  orthogonality and eigenvalues within 8·n·eps of max|a|, each matrix on its own.
+- A matrix with NaN or Inf, or one that does not converge, has NaN in all of `w` and `v`
+  and says so in `status`. No numerical trouble raises or warns, and no matrix changes
+  the result of another.
+- Where `same_bits` holds, the result for a matrix does not depend on the rest of the
+  batch, on its position, on the number of threads or on earlier calls.
+
+Engines know nothing of torch, JAX or DLPack: they get NumPy arrays on the host and CuPy
+arrays on a GPU.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from ._outputs import allocate
+
+__all__ = ["DTYPES", "Engine", "allocate", "describe", "engines", "get", "register"]
+
+DTYPES = tuple(np.dtype(c) for c in ("f4", "f8", "c8", "c16"))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One entry of the registry; the module is imported at the first call.
+
+    Attributes
+    ----------
+    name : str
+        What `driver=` calls it; also its package under `bed.engines`.
+    devices : tuple of str
+        Kinds of memory its arrays may live in, of ``"cpu"`` and ``"cuda"``.
+    summary : str
+        One line for people.
+    needs : tuple of (str, str)
+        Modules it imports and what to install for each.
+    max_n : int or None
+        Largest matrix it takes.
+    same_bits : bool
+        Whether the result of a matrix is independent of its batch.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    summary: str
+    needs: tuple[tuple[str, str], ...] = ()
+    max_n: int | None = None
+    same_bits: bool = True
+
+    def missing(self) -> str | None:
+        """What has to be installed before this engine runs, or None."""
+        for module, package in self.needs:
+            if find_spec(module) is None:
+                return f"needs {module}: pip install '{package}'"
+        return None
+
+    def load(self) -> Callable:
+        """Import the engine and return its `eigh`."""
+        return importlib.import_module(f"bed.engines.{self.name}").eigh
+
+
+_REGISTRY: dict[str, Engine] = {}
+
+
+def register(engine: Engine) -> None:
+    """Add an engine; every test of the contract then runs on it."""
+    if engine.name in _REGISTRY:
+        raise ValueError(f"engine {engine.name!r} is registered already")
+    _REGISTRY[engine.name] = engine
+
+
+def engines() -> tuple[Engine, ...]:
+    """All registered engines, the preferred ones first."""
+    return tuple(_REGISTRY.values())
+
+
+def get(name: str) -> Engine:
+    """Look an engine up by the name that `driver=` takes.
+
+    Raises
+    ------
+    ValueError
+        Unknown name; the message lists what exists here and what could be installed.
+    ImportError
+        The engine is known and something it needs is not installed.
+    """
+    engine = _REGISTRY.get(name)
+    if engine is None:
+        raise ValueError(f"driver={name!r} is unknown; {describe()}")
+    if missing := engine.missing():
+        raise ImportError(f"driver={name!r} {missing}; {describe()}")
+    return engine
+
+
+def describe() -> str:
+    """List the engines that run here and those that miss something."""
+    here = [repr(e.name) for e in engines() if e.missing() is None]
+    absent = [f"{e.name!r} ({e.missing()})" for e in engines() if e.missing()]
+    text = "engines here: " + ", ".join(here)
+    return text + ("; not installed: " + ", ".join(absent) if absent else "")
+
+
+_CUPY = ("cupy", "batched-ed[cuda12]' or 'batched-ed[cuda13]")
+
+register(
+    Engine(
+        "numba_cpu",
+        ("cpu",),
+        "Householder and implicit QR per matrix, threads over the batch",
+        needs=(("numba", "numba"),),
+    )
+)
+register(
+    Engine(
+        "lapack",
+        ("cpu",),
+        "numpy.linalg.eigh, threads over the batch, one BLAS thread each",
+        needs=(("threadpoolctl", "threadpoolctl"),),
+    )
+)
+register(
+    Engine(
+        "cusolver",
+        ("cuda",),
+        "cupy.linalg.eigh on the whole batch",
+        needs=(_CUPY,),
+    )
+)
+register(
+    Engine(
+        "reference",
+        ("cpu", "cuda"),
+        "the paper's batched QR iteration, to be read; bits depend on the batch",
+        needs=(("array_api_compat", "array-api-compat"),),
+        same_bits=False,
+    )
+)
