@@ -1,0 +1,72 @@
+"""numpy.linalg.eigh in blocks: threads over the batch, one BLAS thread in each."""
+
+from functools import lru_cache
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from bed.engines._library import finish, prepare
+from bed.engines._outputs import allocate
+from bed.engines._threads import for_blocks
+
+# Entries in a block: large enough that the calls around LAPACK do not count, small
+# enough that every thread gets some.
+BLOCK_ENTRIES = 1 << 16
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Found once: looking for the loaded BLAS takes longer than a small solve."""
+    return ThreadpoolController()
+
+
+def eigh(a, uplo="L", *, eigenvectors=True, out=None):
+    """Solve a batch of host arrays; see the contract in `bed.engines`.
+
+    LAPACK's ``syevd``/``heevd`` (NumPy), whose threads inside BLAS are held at one: on
+    batches of small matrices they wait for each other longer than they work.
+    """
+    batch, n, _ = a.shape
+    w, v, status = out or allocate(
+        np.empty, (batch, n), a.dtype, eigenvectors=eigenvectors
+    )
+
+    def solve(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        scaled, exponent, finite = prepare(np, a[part], uplo)
+        converged = _solve_block(scaled, uplo, w[part], None if v is None else v[part])
+        finish(
+            np,
+            w[part],
+            None if v is None else v[part],
+            status[part],
+            exponent,
+            finite,
+            converged,
+        )
+
+    with _blas().limit(limits=1, user_api="blas"):
+        for_blocks(solve, batch, max(1, BLOCK_ENTRIES // (n * n)))
+    return w, v, status
+
+
+def _solve_block(scaled, uplo, w, v) -> np.ndarray:
+    """Fill w and v; returns which matrices converged, ``(batch,)``."""
+    converged = np.ones(len(scaled), dtype=bool)
+    try:
+        _call(scaled, uplo, w, v)
+    except np.linalg.LinAlgError:
+        # NumPy raises for the whole block: one at a time finds the matrix meant.
+        for i in range(len(scaled)):
+            try:
+                _call(scaled[i], uplo, w[i], None if v is None else v[i])
+            except np.linalg.LinAlgError:
+                converged[i] = False
+    return converged
+
+
+def _call(scaled, uplo, w, v) -> None:
+    if v is None:
+        w[...] = np.linalg.eigvalsh(scaled, UPLO=uplo)
+    else:
+        w[...], v[...] = np.linalg.eigh(scaled, UPLO=uplo)
