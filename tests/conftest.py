@@ -1,0 +1,54 @@
+"""Fixtures: fresh seeds, and every engine that runs here."""
+
+import os
+import secrets
+
+import numpy as np
+import pytest
+
+import bed
+from bed.engines import engines
+
+SEED = int(os.environ.get("BED_TEST_SEED") or secrets.randbits(32))
+
+
+def pytest_report_header():
+    return f"seed: BED_TEST_SEED={SEED}"
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers, different in every run and for every test.
+
+    The header of a run shows the seed; setting it in the environment repeats the run.
+    """
+    return np.random.default_rng([SEED, *request.node.nodeid.encode()])
+
+
+def _host_engines(same_bits_only=False):
+    for engine in engines():
+        if same_bits_only and not engine.same_bits:
+            continue
+        reason = engine.missing()
+        if "cpu" not in engine.devices:
+            reason = reason or "needs a GPU: checked by an acceptance script there"
+        marks = [pytest.mark.skip(reason=f"{engine.name} {reason}")] if reason else []
+        yield pytest.param(engine.name, marks=marks, id=engine.name)
+
+
+@pytest.fixture(params=_host_engines())
+def driver(request):
+    """Name of every engine that solves host arrays."""
+    return request.param
+
+
+@pytest.fixture(params=_host_engines(same_bits_only=True))
+def steady_driver(request):
+    """The same, without the engines whose bits depend on the batch."""
+    return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled():
+    """Compile once, so that no single test is charged for it."""
+    bed.warmup()
