@@ -4,8 +4,6 @@ Backward accumulation (Golub and Van Loan, section 5.1.6): reflector k meets onl
 lower right block that the later ones have filled.
 """
 
-import numpy as np
-
 from ._compile import kernel
 from ._rows import combine_rows
 

@@ -1,0 +1,27 @@
+"""``python -m bed demo | info | bench``."""
+
+import argparse
+
+from . import __version__
+from .cli import bench, demo, info
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bed", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"bed {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="demo | info | bench")
+    for command in (demo, info, bench):
+        sub = commands.add_parser(
+            command.__name__.rpartition(".")[2],
+            help=command.__doc__,
+            description=command.__doc__,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    options = parser.parse_args(arguments)
+    return options.run(options)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
