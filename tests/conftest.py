@@ -9,7 +9,8 @@ import pytest
 import bed
 from bed.engines import engines
 
-SEED = int(os.environ.get("BED_TEST_SEED") or secrets.randbits(32))
+# In the environment, so that the processes of a parallel run share it.
+SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
 
 
 def pytest_report_header():
@@ -27,11 +28,9 @@ def rng(request):
 
 def _host_engines(same_bits_only=False):
     for engine in engines():
-        if same_bits_only and not engine.same_bits:
+        if "cpu" not in engine.devices or (same_bits_only and not engine.same_bits):
             continue
         reason = engine.missing()
-        if "cpu" not in engine.devices:
-            reason = reason or "needs a GPU: checked by an acceptance script there"
         marks = [pytest.mark.skip(reason=f"{engine.name} {reason}")] if reason else []
         yield pytest.param(engine.name, marks=marks, id=engine.name)
 

@@ -1,0 +1,146 @@
+"""Every registered engine on the zoo and on real matrices, by being registered."""
+
+import numpy as np
+import pytest
+
+import bed
+from bed import engines
+from bed._accuracy import hermitian
+from bed._data import real_matrices
+from checks import assert_eigh
+from matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
+
+# The library behind this engine is held to its own promise, which is relative to the
+# spectral norm: on the matrix of ones, whose norm is n times its largest entry, LAPACK
+# was seen at 8.9 n·eps of the entry (zheevd, n = 65).
+SPECTRAL = {"lapack"}
+
+
+def _relative_to(driver):
+    return "spectral" if driver in SPECTRAL else "entry"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", SIZES)
+def test_zoo(driver, rng, n, dtype):
+    members = zoo(n, dtype, rng)
+    a, exact = stack(members)
+    names = [member.name for member in members]
+    for uplo in "LU":
+        w, v, status = bed.eigh(a, uplo, driver=driver, return_info=True)
+        assert not status.any(), [n for n, s in zip(names, status, strict=True) if s]
+        assert_eigh(a, w, v, exact, uplo, names, _relative_to(driver))
+        w = bed.eigvalsh(a, uplo, driver=driver)
+        assert_eigh(a, w, None, exact, uplo, names, _relative_to(driver))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", SIZES)
+def test_planted_spectra_at_every_scale(driver, rng, n, dtype):
+    spectrum = rng.standard_normal((4, n))
+    scales = [1.0, 1e-30, 1e30] + ([1e-150, 1e150] if dtype in ("f8", "c16") else [])
+    for scale in scales:
+        exact = np.sort(spectrum.astype(np.longdouble) * scale, axis=-1)
+        a = planted(rng, exact, dtype)
+        for uplo in "LU":
+            w, v, status = bed.eigh(a, uplo, driver=driver, return_info=True)
+            assert not status.any()
+            assert_eigh(a, w, v, exact, uplo, relative_to=_relative_to(driver))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_size(driver, rng, dtype):
+    for n in range(1, 67):
+        a = random_hermitian(rng, (5, n, n), dtype)
+        assert_eigh(a, *bed.eigh(a, driver=driver), relative_to=_relative_to(driver))
+
+
+def test_a_mixed_batch_is_solved_member_by_member(driver, rng):
+    n = 12
+    members = zoo(n, "f4", rng)
+    a, exact = stack(members)
+    pick = rng.integers(0, len(members), 500)
+    w, v = bed.eigh(a[pick], driver=driver)
+    names = [members[i].name for i in pick]
+    assert_eigh(a[pick], w, v, exact[pick], names=names)
+
+
+@pytest.mark.parametrize("name", list(real_matrices()))
+def test_real_matrices(driver, name):
+    a, exact = real_matrices()[name]
+    a, exact = a[:2000], exact[:2000]
+    for uplo in "LU":
+        w, v = bed.eigh(a, uplo, driver=driver, check=True)
+        assert_eigh(a, w, v, exact, uplo, relative_to=_relative_to(driver))
+
+
+@pytest.mark.parametrize("eigenvectors", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_engine_fills_what_it_is_given(driver, rng, dtype, eigenvectors):
+    """Outputs start as NaN between guards: nothing is left out, nothing overrun."""
+    batch, n, guard = 37, 9, 64
+    a = random_hermitian(rng, (batch, n, n), dtype)
+    real = a.real.dtype
+
+    def guarded(shape, dtype):
+        memory = np.full(int(np.prod(shape)) + 2 * guard, -77, dtype)
+        inside = memory[guard:-guard].reshape(shape)
+        inside[...] = np.nan if np.dtype(dtype).kind in "fc" else -1
+        return memory, inside
+
+    memories, out = zip(
+        guarded((batch, n), real),
+        guarded((batch, n, n), dtype),
+        guarded((batch,), "i4"),
+        strict=True,
+    )
+    w, v, status = out
+    given = (w, v if eigenvectors else None, status)
+    solve = engines.get(driver).load()
+    result = solve(a, "L", eigenvectors=eigenvectors, out=given)
+    assert result[0] is w
+    assert result[2] is status
+    assert (status == 0).all()
+    assert_eigh(a, w, v if eigenvectors else None)
+    for memory in memories:
+        assert (memory[:guard] == -77).all()
+        assert (memory[-guard:] == -77).all()
+    if not eigenvectors:
+        assert result[1] is None
+        assert np.isnan(v).all()
+
+
+def test_engine_allocates_outputs_itself(driver, rng):
+    a = random_hermitian(rng, (3, 4, 4), "c8")
+    w, v, status = engines.get(driver).load()(a, "U")
+    assert_eigh(hermitian(a, "U"), w, v)
+    assert status.dtype == np.int32
+    assert engines.get(driver).load()(a, eigenvectors=False)[1] is None
+
+
+def test_no_convergence_is_flagged(driver, rng, monkeypatch):
+    """With the limit of iterations at zero only diagonal matrices are solved."""
+    if driver == "numba_cpu":
+        pytest.skip("its limit is compiled in: tested on its stage")
+    a = random_hermitian(rng, (5, 6, 6), "f8")
+    a[2] = np.diag(np.arange(6.0))
+    if driver == "lapack":
+        original = np.linalg.eigh
+
+        def fails(x, UPLO="L"):
+            if not all(np.count_nonzero(m) <= 6 for m in x.reshape(-1, 6, 6)):
+                raise np.linalg.LinAlgError("Eigenvalues did not converge")
+            return original(x, UPLO=UPLO)
+
+        monkeypatch.setattr(np.linalg, "eigh", fails)
+    else:
+        monkeypatch.setattr("bed.engines.reference.qr_iteration.MAX_PASSES", 0)
+    w, v, status = bed.eigh(a, driver=driver, return_info=True)
+    failed = np.arange(5) != 2
+    assert (status[failed] == bed.Status.NO_CONVERGENCE).all()
+    assert np.isnan(w[failed]).all()
+    assert np.isnan(v[failed]).all()
+    assert_eigh(a[2], w[2], v[2])
+    with pytest.raises(np.linalg.LinAlgError, match=r"4 of 5.*did not converge"):
+        bed.eigh(a, driver=driver, check=True)

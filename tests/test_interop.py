@@ -1,0 +1,167 @@
+"""Arrays of other libraries go in, come back, and are not copied on the way."""
+
+import numpy as np
+import pytest
+
+import bed
+from bed import _interop
+from checks import assert_eigh, assert_same_bits
+from matrices import DTYPES, random_hermitian
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+
+@pytest.fixture
+def jax_x64():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def _to(library, a):
+    return {"torch": torch.from_numpy, "jax": jax.numpy.asarray}[library](a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_same_library_same_bits(jax_x64, rng, library, dtype):
+    a = random_hermitian(rng, (2, 3, 5, 5), dtype)
+    there = _to(library, a)
+    w, v, status = bed.eigh(there, "U", return_info=True)
+    values = bed.eigvalsh(there, "U")
+    for x in (w, v, status, values):
+        assert type(x) is type(there)
+    expected = bed.eigh(a, "U", return_info=True)
+    assert_same_bits(tuple(np.asarray(x) for x in (w, v, status)), tuple(expected))
+    assert_same_bits(np.asarray(values), bed.eigvalsh(a, "U"))
+
+
+def test_torch_shares_memory_both_ways(rng):
+    a = torch.from_numpy(random_hermitian(rng, (4, 3, 3), "f4"))
+    received = _interop.receive(a.transpose(1, 2)[::2])
+    assert received.array.ctypes.data == a.data_ptr()
+    out = received.empty((4, 3), np.dtype("f4"))
+    assert received.give_back(out).data_ptr() == out.ctypes.data
+
+
+def test_jax_shares_memory_both_ways(rng):
+    a = jax.numpy.asarray(random_hermitian(rng, (4, 3, 3), "f4"))
+    received = _interop.receive(a)
+    assert received.array.ctypes.data == a.unsafe_buffer_pointer()
+    for shape in ((4, 3), (4, 3, 3), (1,), (7, 5, 5)):
+        out = received.empty(shape, np.dtype("f4"))
+        assert received.give_back(out).unsafe_buffer_pointer() == out.ctypes.data
+
+
+def test_numpy_input_is_not_copied(rng):
+    a = random_hermitian(rng, (4, 3, 3), "f4")
+    assert _interop.receive(a[::-1, :, ::-1]).array.base is a
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_tensors(rng, name):
+    a = random_hermitian(rng, (4, 5, 5), "f4")
+    there = torch.from_numpy(a).to(getattr(torch, name))
+    w, v = bed.eigh(there)
+    assert w.dtype == v.dtype == torch.float32
+    assert_eigh(there.float().numpy(), w.numpy(), v.numpy())
+    there = jax.numpy.asarray(a, getattr(jax.numpy, name))
+    w, v = bed.eigh(there)
+    assert w.dtype == v.dtype == np.float32
+    assert_eigh(np.asarray(there, "f4"), np.asarray(w), np.asarray(v))
+
+
+def test_lazy_conjugates_and_negatives_are_resolved(rng):
+    a = torch.from_numpy(random_hermitian(rng, (4, 5, 5), "c16"))
+    for view in (a.conj(), a.mH, a.conj().imag + 0j):
+        assert_eigh(view.resolve_conj().numpy(), *_numpy(bed.eigh(view)))
+    negative = a.conj().imag  # a view with the negative bit
+    assert negative.is_neg()
+    full = negative.resolve_neg().numpy()
+    assert_eigh(full, *_numpy(bed.eigh(negative)), uplo="L")
+
+
+def _numpy(result):
+    return tuple(x.numpy() for x in result)
+
+
+def test_tensors_that_need_a_gradient():
+    a = torch.eye(3, requires_grad=True)
+    with pytest.raises(TypeError, match=r"does not differentiate.*a\.detach\(\)"):
+        bed.eigh(a)
+    with torch.no_grad():
+        assert not bed.eigh(a).eigenvalues.requires_grad
+
+
+def test_tensors_that_are_not_dense_host_memory():
+    with pytest.raises(TypeError, match=r"dense tensor.*shape \(3, 3\)"):
+        bed.eigh(torch.eye(3).to_sparse())
+    with pytest.raises(TypeError, match="on the CPU or a CUDA device, got meta"):
+        bed.eigh(torch.eye(3, device="meta"))
+
+
+def test_traced_jax_arrays():
+    with pytest.raises(TypeError, match=r"under jax\.jit"):
+        jax.jit(lambda a: bed.eigh(a).eigenvalues)(np.eye(3, dtype="f4"))
+
+
+def test_jax_keeps_its_own_precision_rule():
+    w, v = bed.eigh(jax.numpy.eye(3, dtype="int32"))
+    assert w.dtype == v.dtype == np.float32  # x64 is off: JAX has no float64 then
+    np.testing.assert_array_equal(w, [1, 1, 1])
+
+
+def test_any_array_with_dlpack(rng):
+    strict = pytest.importorskip("array_api_strict")
+    a = random_hermitian(rng, (4, 5, 5), "f8")
+    w, v = bed.eigh(strict.asarray(a))
+    assert type(w) is type(v) is type(strict.asarray(a))
+    assert_eigh(a, np.from_dlpack(w), np.from_dlpack(v))
+
+
+def test_bare_dlpack_object_comes_back_as_numpy(rng):
+    class Bare:
+        def __init__(self, a):
+            self._a = a
+
+        def __dlpack__(self, **keywords):
+            return self._a.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return self._a.__dlpack_device__()
+
+    a = random_hermitian(rng, (4, 5, 5), "f8")
+    assert_same_bits(tuple(bed.eigh(Bare(a))), tuple(bed.eigh(a)))
+
+
+def test_objects_that_are_no_arrays():
+    with pytest.raises(TypeError, match="dtype object is not supported"):
+        bed.eigh([[object(), 1], [1, 2]])
+    with pytest.raises(np.linalg.LinAlgError, match=r"shape \(\)"):
+        bed.eigh(None)
+    with pytest.raises(np.linalg.LinAlgError, match=r"shape \(\)"):
+        bed.eigh("matrix")
+
+
+def test_device_memory_without_cupy(monkeypatch):
+    class OnDevice:
+        __cuda_array_interface__ = {}  # noqa: RUF012
+
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(
+        ImportError, match=r"need CuPy: pip install 'batched-ed\[cuda12\]'"
+    ):
+        bed.eigh(OnDevice())
+
+
+def test_results_outlive_their_input(rng):
+    import gc
+
+    def solve():
+        a = random_hermitian(rng, (2, 3, 3), "f8")
+        return a.copy(), bed.eigh(torch.from_numpy(a))
+
+    a, result = solve()
+    gc.collect()
+    assert_eigh(a, *_numpy(result))

@@ -1,0 +1,153 @@
+"""The tree keeps its shape: stems mirrored, imports downwards, files small."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import bed
+from bed.engines import engines
+
+ROOT = Path(bed.__file__).parent
+TESTS = Path(__file__).parent
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+# Lower layers may not import from higher ones; the name is the module under `bed`, and
+# the longest match counts.
+LAYERS = {
+    "_version": 0,
+    "_status": 0,
+    "_accuracy": 0,
+    "_data": 0,
+    "engines.scalar": 0,
+    "engines._outputs": 1,
+    "engines._threads": 1,
+    "engines._library": 1,
+    "engines": 2,
+    "_interop": 3,
+    "_normalize": 4,
+    "_symmetry": 4,
+    "_policy": 5,
+    "_config": 5,
+    "_eigh": 6,
+    "cli": 8,
+    "__main__": 9,
+    "": 7,  # the package itself
+}
+# Inside `bed.engines` the registry imports no engine, and each engine is on its own.
+ENGINE_PACKAGES = {engine.name for engine in engines()}
+
+
+def _module(path):
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return re.sub(r"\.?__init__$", "", name)
+
+
+def _imports(path):
+    """Modules of bed that a file imports, as names under `bed`."""
+    module = _module(path)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".") if package else []
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join(["bed", *parts, *([base] if base else [])])
+            # Of `from . import x`, x counts if it is a module, else the package does.
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            names = [name if _is_file(name[4:]) else base for name in names]
+        else:
+            continue
+        for name in names:
+            if name == "bed" or name.startswith("bed."):
+                yield name[4:]
+
+
+def _layer(name):
+    while name not in LAYERS:
+        name = name.rpartition(".")[0]
+    return LAYERS[name]
+
+
+def _is_file(name):
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_module)
+def test_imports_go_downwards(path):
+    module = _module(path)
+    engine = next((e for e in ENGINE_PACKAGES if module.startswith(f"engines.{e}")), "")
+    for name in _imports(path):
+        inside = name.startswith(f"engines.{engine}") if engine else False
+        rest = ENGINE_PACKAGES - {engine}
+        others = [e for e in rest if name.startswith(f"engines.{e}")]
+        assert not others, f"bed.{module} imports another engine: bed.{name}"
+        assert inside or _layer(name) <= _layer(module), f"bed.{module} ← bed.{name}"
+
+
+def test_engines_mirror_the_stems_of_the_reference():
+    stems = {p.stem for p in (ROOT / "engines" / "reference").glob("[a-z]*.py")}
+    assert {"eigh", "tridiagonalize", "back_transform", "qr_iteration"} <= stems
+    for name in ENGINE_PACKAGES:
+        own = {p.stem for p in (ROOT / "engines" / name).glob("[a-z]*.py")}
+        assert own <= stems, f"{name} has files the reference lacks: {own - stems}"
+        assert "eigh" in own
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *sorted(TESTS.glob("*.py"))], ids=str)
+def test_files_are_small_and_say_what_they_are_for(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 400
+    assert ast.get_docstring(ast.parse(text)), "no module docstring"
+
+
+def test_public_names_are_listed_and_documented():
+    public = {name for name in vars(bed) if not name.startswith("_")}
+    modules = {name for name in public if isinstance(getattr(bed, name), type(bed))}
+    assert public - modules == set(bed.__all__) - {"__version__"}
+    for name in set(bed.__all__) - {"__version__"}:
+        assert getattr(bed, name).__doc__, name
+
+
+def test_version_is_the_installed_one():
+    assert bed.__version__ == metadata.version("batched-ed")
+
+
+def test_import_loads_numpy_alone():
+    code = (
+        "import sys, numpy; before = set(sys.modules); import bed; "
+        "new = {m.partition('.')[0] for m in set(sys.modules) - before}; "
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "['bed']"
+
+
+def test_import_survives_a_cupy_without_a_driver(tmp_path):
+    """CuPy that is installed and cannot start must not be noticed by host arrays."""
+    (tmp_path / "cupy").mkdir()
+    (tmp_path / "cupy" / "__init__.py").write_text(
+        "raise ImportError('libcuda.so.1: cannot open shared object file')"
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import bed, numpy as np; "
+        "print(bed.eigvalsh(np.diag([2.0, 1.0])).tolist()); bed.show_config()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.startswith("[1.0, 2.0]")
+    assert "no CUDA device (ImportError)" in result.stdout

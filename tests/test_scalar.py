@@ -1,0 +1,61 @@
+"""The scalar maths as plain Python, which needs no compiler."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bed.engines.scalar import reflectors, rotations, shifts
+
+TINY = float(np.finfo("f8").tiny)
+
+
+def test_givens_turns_a_pair_onto_the_first_axis(rng):
+    for g, f in [*rng.standard_normal((200, 2)), (0, 1), (1, 0), (-1, 0), (0, -2)]:
+        c, s, r = rotations.givens(g, f, TINY, 0.0, 1.0)
+        assert math.isclose(c * g + s * f, r, rel_tol=1e-14)
+        assert abs(c * f - s * g) <= 1e-15 * r
+        assert math.isclose(c * c + s * s, 1, rel_tol=1e-14)
+        assert math.isclose(r, math.hypot(g, f), rel_tol=1e-14)
+
+
+@pytest.mark.parametrize("g, f", [(0.0, 0.0), (1e-170, -1e-170)])
+def test_givens_of_nothing_is_the_identity(g, f):
+    assert rotations.givens(g, f, TINY, 0.0, 1.0) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_reflector_maps_a_vector_to_a_real_multiple_of_e1(rng, m, complex_):
+    for _ in range(50):
+        x = rng.standard_normal(m) + 1j * complex_ * rng.standard_normal(m)
+        tail = (abs(x[1:]) ** 2).sum()
+        beta, tau_r, tau_i, scale_r, scale_i = reflectors.reflector(
+            x[0].real, x[0].imag, tail, TINY, 0.0, 1.0
+        )
+        v = x * complex(scale_r, scale_i)
+        v[0] = 1
+        h = np.eye(m) - complex(tau_r, tau_i) * np.outer(v, v.conj())
+        image = np.zeros(m)
+        image[0] = beta
+        np.testing.assert_allclose(h.conj().T @ x, image, atol=1e-14)
+        np.testing.assert_allclose(h.conj().T @ h, np.eye(m), atol=1e-14)
+
+
+@pytest.mark.parametrize("first", [0.0, -3.0, 2.5])
+def test_reflector_of_a_vector_that_is_there_already_is_the_identity(first):
+    result = reflectors.reflector(first, 0.0, 0.0, TINY, 0.0, 1.0)
+    assert result == (first, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_wilkinson_shift_is_the_eigenvalue_nearer_to_the_corner(rng):
+    blocks = [*rng.standard_normal((200, 3)), (1, 2, 1), (1, 1e-9, 1), (0, -1, 0)]
+    blocks += [(5, 1e-12, -5), (-5, 1e-12, 5), (1e-100, 1e-100, 0)]
+    for a, b, c in blocks:
+        mu = shifts.wilkinson_shift(a, b, c, 0.5, 0.0)
+        w = np.linalg.eigvalsh([[a, b], [b, c]])
+        nearest = w[np.argmin(abs(w - c))]
+        others = w[np.isclose(abs(w - c), abs(nearest - c), rtol=1e-12)]
+        assert np.isclose(others, mu, rtol=1e-13, atol=1e-15 * abs(w).max()).any()
+        if a == c:
+            assert math.isclose(mu, w[0], rel_tol=1e-15)
