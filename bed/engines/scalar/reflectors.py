@@ -35,5 +35,7 @@ def reflector(real, imag, tail, negligible, zero, one):
     norm = sqrt(tail + (real * real + imag * imag))
     beta = -norm if real > zero else norm
     gap = real - beta
+    if imag == zero:
+        return beta, -gap / beta, zero, one / gap, zero
     square = gap * gap + imag * imag
     return beta, -gap / beta, -imag / beta, gap / square, -imag / square
