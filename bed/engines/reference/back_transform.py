@@ -87,7 +87,8 @@ def wy(u, weights, block=BLOCK, stats=None):
     factors[:, :reflectors] = weights
     factors = xp.reshape(factors, (batch, blocks, 1, block))
     w = xp.zeros_like(y)
-    for j in range(block):
+    w[..., :1] = factors[..., :1] * y[..., :1]
+    for j in range(1, block):
         u_j = y[..., j : j + 1]  # (batch, blocks, n, 1)
         overlap = xp.matmul(conjugate_transpose(y[..., :j]), u_j)  # Yᴴ u
         product = xp.matmul(w[..., :j], overlap)  # W (Yᴴ u)
