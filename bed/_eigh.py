@@ -141,14 +141,15 @@ def _solve(a, uplo, check, driver, *, eigenvectors):
     received = _interop.receive(a)
     problem = normalize(received)
     engine = choose(problem.n, received.device, driver).engine
-    batch, n = problem.a.shape[:2]
+    a = problem.array_for(engine)
+    batch, n = a.shape[:2]
     outputs = allocate(
-        received.empty, (batch, n), problem.a.dtype, eigenvectors=eigenvectors
+        received.empty, (batch, n), problem.dtype, eigenvectors=eigenvectors
     )
     if check == "hermitian":
-        raise_on_asymmetry(problem.a, problem.leading)
+        raise_on_asymmetry(problem.a.astype(problem.dtype, copy=False), problem.leading)
     if batch and n:
-        engine.load()(problem.a, uplo, eigenvectors=eigenvectors, out=outputs)
+        engine.load()(a, uplo, eigenvectors=eigenvectors, out=outputs)
     else:
         outputs[2][...] = Status.OK
     w, v, status = (

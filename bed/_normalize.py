@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _interop
+from .engines import Engine
 
 # What is computed in another dtype than it came in, by kind or name.
 _WIDENED = {"float16": "f4", "bfloat16": "f4"}
@@ -17,27 +18,37 @@ _ACCEPTED = (
 
 
 class Problem(NamedTuple):
-    """A call in the form that engines take.
+    """A call in the form that engines take, but for the dtype.
 
     Attributes
     ----------
-    a : (batch, n, n) array of one of the four engine dtypes, any strides
+    a : (batch, n, n) array of the caller's dtype, any strides
     leading : the caller's leading axes, whose product is batch
+    dtype : the engine dtype it is computed in
     """
 
     a: Any
     leading: tuple[int, ...]
+    dtype: np.dtype
 
     @property
     def n(self) -> int:
         return self.a.shape[-1]
 
+    def array_for(self, engine: Engine) -> Any:
+        """The batch in a dtype that the engine reads; converted only if it must be."""
+        if self.a.dtype.name in engine.reads:
+            return self.a
+        a = self.a.astype(self.dtype, copy=False)
+        if isinstance(a, np.ndarray) and not a.flags.aligned:
+            a = a.copy()
+        return a
+
 
 def normalize(received: _interop.Received) -> Problem:
-    """Check shape and dtype, and bring them to an engine's.
+    """Check shape and dtype, and join the leading axes.
 
-    Memory is copied only to convert the dtype, to align, or where leading axes with
-    unrelated strides have to be joined.
+    Memory is copied only where leading axes with unrelated strides have to be joined.
 
     Raises
     ------
@@ -51,13 +62,11 @@ def normalize(received: _interop.Received) -> Problem:
         raise np.linalg.LinAlgError(
             f"expected square matrices (..., n, n), got an array of shape {a.shape}"
         )
-    a = a.astype(compute_dtype(a.dtype), copy=False)
+    dtype = compute_dtype(a.dtype)
     leading = a.shape[:-2]
     n = a.shape[-1]
     a = a.reshape((int(np.prod(leading)), n, n))  # a view wherever strides allow
-    if isinstance(a, np.ndarray) and not a.flags.aligned:
-        a = a.copy()
-    return Problem(a, leading)
+    return Problem(a, leading, dtype)
 
 
 def compute_dtype(dtype) -> np.dtype:

@@ -47,11 +47,14 @@ def choose(n: int, device: str, driver: str = "auto") -> Choice:
                 f"driver={driver!r} works on {' and '.join(engine.devices)} arrays; "
                 f"this one is in {device} memory"
             )
-        if engine.max_n is not None and n > engine.max_n:
+        if not engine.takes(n):
             raise ValueError(f"driver={driver!r} takes n ≤ {engine.max_n}, got n = {n}")
         return Choice(engine, "asked for by driver=")
     if device == "cuda":
-        return Choice(get("cusolver"), "the engine for arrays in GPU memory")
+        fused = get("raw_cuda")
+        if fused.takes(n):
+            return Choice(fused, f"array in GPU memory, n ≤ {fused.max_n}")
+        return Choice(get("cusolver"), f"array in GPU memory, n > {fused.max_n}")
     if n <= NUMBA_CPU_MAX_N:
         return Choice(get("numba_cpu"), f"host array, n ≤ {NUMBA_CPU_MAX_N}")
     return Choice(get("lapack"), f"host array, n > {NUMBA_CPU_MAX_N}")
@@ -121,7 +124,7 @@ def explain(a: Any, *, driver: str = "auto") -> Explanation:
         batch=len(problem.a),
         n=problem.n,
         dtype=str(received.array.dtype),
-        compute_dtype=str(problem.a.dtype),
+        compute_dtype=str(problem.dtype),
     )
 
 

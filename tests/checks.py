@@ -1,7 +1,9 @@
 """The one place that decides whether a decomposition is right."""
 
 import numpy as np
+import pytest
 
+from bed import engines
 from bed._accuracy import measure
 
 # Errors allowed, in n·eps of the size of the matrix: two to four times what a good
@@ -12,6 +14,13 @@ TOLERANCE = 8
 def tolerance(n, dtype):
     """The largest error allowed of a matrix of size one."""
     return TOLERANCE * n * np.finfo(dtype).eps
+
+
+def skip_unless_taken(driver, n):
+    """Skip a test at a size that an engine says it does not take."""
+    engine = engines.get(driver)
+    if not engine.takes(n):
+        pytest.skip(f"{driver} takes n ≤ {engine.max_n}")
 
 
 def assert_eigh(a, w, v=None, exact=None, uplo="L", names=None, relative_to="entry"):

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 import bed
-from bed.engines import engines
+import emulated
+from bed.engines import engines, register
 
 # In the environment, so that the processes of a parallel run share it.
 SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
+
+
+register(emulated.ENGINE)
 
 
 def pytest_report_header():

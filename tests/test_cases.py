@@ -9,8 +9,6 @@ C23, C29, C56 and C57 only what concerns results on a host is tested; not tested
     C75 C76                              subsets and A x = λ B x: not offered
 """
 
-import os
-import subprocess
 import sys
 import tracemalloc
 
@@ -18,22 +16,13 @@ import numpy as np
 import pytest
 
 import bed
+import emulated
 from bed import engines
 from checks import assert_eigh, assert_same_bits, tolerance
+from interpreter import run_python
 from matrices import DTYPES, EXTENDED, planted, random_hermitian, stack, zoo
 
-
-def run_python(code):
-    """Run code in a new interpreter that finds bed; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=60,  # seconds, where one or two are needed
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+EMULATED = emulated.ENGINE.name
 
 
 # C01: cupy/cupy#4847, pytorch/pytorch#53040, pytorch/pytorch#62003. Batched Jacobi
@@ -55,10 +44,11 @@ def test_stale_memory_is_not_read(steady_driver, rng, tmp_path, monkeypatch):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
     monkeypatch.chdir(tmp_path)
     np.save("a", a)
-    run_python(f"""
+    code = f"""
 import numpy as np, bed
 np.savez("r", *bed.eigh(np.load("a.npy"), driver={steady_driver!r}))
-""")
+"""
+    run_python(code, steady_driver)
     assert_same_bits(tuple(np.load("r.npz").values()), tuple(first))
 
 
@@ -177,7 +167,7 @@ for n in (3, 9):
             w, v, status = bed.eigh(a, driver={driver!r}, return_info=True)
             print(int(status), np.isnan(w).all(), np.isnan(v).all())
 """
-    assert run_python(code).splitlines() == ["1 True True"] * 18
+    assert run_python(code, driver).splitlines() == ["1 True True"] * 18
 
 
 # C20: pytorch/pytorch#94772, pytorch/pytorch#107082, pytorch/pytorch#145801. Rank one
@@ -239,6 +229,8 @@ def test_large_matrices_are_solved(rng):
 # C31: scikit-image/scikit-image#6635, rapidsai/cucim#434, dipy/dipy#763. The
 # eigenvalues of one 3 × 3 tensor per voxel ran out of memory.
 def test_memory_is_that_of_the_result(steady_driver, rng, monkeypatch):
+    if steady_driver == EMULATED:
+        pytest.skip("the emulator copies the batch into memory that it guards")
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")  # each has its block of the batch
     a = random_hermitian(rng, (500_000, 3, 3), "f4")
     tracemalloc.start()
@@ -286,11 +278,12 @@ def test_tiny_matrices_keep_their_eigenvalues(driver, rng, dtype, least):
         assert abs(np.ldexp(found.astype(EXTENDED), -exponent) - w).max() <= bound
 
 
-# C53, as above: 1e-40 beside 1 became zero. Of the two outcomes that are right to
-# working precision bed has the other: it is kept, but for the last subnormal bit.
+# C53, as above: 1e-40 beside 1 became zero, which is right to working precision too. On
+# a host it is kept, but for the last subnormal bit; CUDA code flushes it.
 def test_a_subnormal_eigenvalue_beside_a_normal_one_is_kept(driver):
     w = bed.eigvalsh(np.diag(np.array([1, 0.02, 3e-41], "f4")), driver=driver)
-    assert abs(w[0] - np.float32(3e-41)) <= np.finfo("f4").smallest_subnormal
+    kept = 0 if driver == EMULATED else np.float32(3e-41)
+    assert abs(w[0] - kept) <= np.finfo("f4").smallest_subnormal
 
 
 # C54: jax-ml/jax#5593, HomebrewML/HeavyBall#57, TransformerLensOrg/TransformerLens#934.

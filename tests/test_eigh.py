@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_eigh, assert_same_bits
+from checks import assert_eigh, assert_same_bits, skip_unless_taken
 from matrices import DTYPES, planted, random_hermitian
 
 # --- shapes -----------------------------------------------------------------
@@ -267,6 +267,7 @@ def test_bad_matrices_are_flagged_and_neighbours_untouched(driver, rng, dtype, n
 
 @pytest.mark.parametrize("n", [3, 65])
 def test_two_bad_matrices_among_many(steady_driver, rng, n):
+    skip_unless_taken(steady_driver, n)
     batch = 10000 if n == 3 else 100
     a = random_hermitian(rng, (batch, n, n), "f4")
     nan, inf = rng.choice(batch, 2, replace=False)

@@ -51,6 +51,9 @@ SKIPPED = {
     "TestScipyBatch.test_eigh fun_n_nout=eigvals,1": "eigvals is another function",
     "TestScipyBatch.test_eigh engine=reference": "expects results that do "
     "not depend on the batch, which this engine does not promise",
+    "TestNumpyEighCases.test_generalized_herm_cases engine=raw_cuda_emulated": "asks "
+    "for less than two units in the last place of a float32 eigenvalue, because NumPy "
+    "computes float32 in float64",
 }
 
 

@@ -60,6 +60,8 @@ class Engine:
         Largest matrix it takes.
     same_bits : bool
         Whether the result of a matrix is independent of its batch.
+    reads : tuple of str
+        Names of further dtypes that it reads as they are and computes in float32.
     """
 
     name: str
@@ -68,6 +70,11 @@ class Engine:
     needs: tuple[tuple[str, str], ...] = ()
     max_n: int | None = None
     same_bits: bool = True
+    reads: tuple[str, ...] = ()
+
+    def takes(self, n: int) -> bool:
+        """Whether matrices of size n are not too large."""
+        return self.max_n is None or n <= self.max_n
 
     def missing(self) -> str | None:
         """What has to be installed before this engine runs, or None."""
@@ -138,6 +145,16 @@ register(
         ("cpu",),
         "numpy.linalg.eigh, threads over the batch, one BLAS thread each",
         needs=(("threadpoolctl", "threadpoolctl"),),
+    )
+)
+register(
+    Engine(
+        "raw_cuda",
+        ("cuda",),
+        "one fused CUDA kernel for the whole batch, no workspace",
+        needs=(_CUPY,),
+        max_n=64,
+        reads=("float16", "bfloat16"),
     )
 )
 register(

@@ -1,0 +1,179 @@
+// The QR chains of many matrices, one thread each, and the sweeps they hand to the
+// warps that hold the eigenvectors. The twin of engines/*/qr_iteration.py.
+//
+// A sweep's rotations go through one of SLOTS slots of shared memory, each with a full
+// and a free barrier: the chains are up to SLOTS sweeps ahead. Rotations outside a
+// matrix's window are the identity.
+#pragma once
+#include "rotation.cuh"
+#include "warp.cuh"
+
+namespace bed {
+
+#ifndef BED_EMULATOR
+BED_DEVICE void bed_bar_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+BED_DEVICE void bed_bar_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+#endif
+
+// Wait or arrive at barrier FIRST + which of COUNT. The numbers are constants, because
+// the compiler reserves all barriers of a block for one it does not know.
+template <int FIRST, int COUNT>
+BED_DEVICE void wait(int which, int threads) {
+  if (COUNT == 1 || which == 0)
+    bed_bar_sync(FIRST, threads);
+  else if constexpr (COUNT > 1)
+    wait<FIRST + 1, COUNT - 1>(which - 1, threads);
+}
+template <int FIRST, int COUNT>
+BED_DEVICE void arrive(int which, int threads) {
+  if (COUNT == 1 || which == 0)
+    bed_bar_arrive(FIRST, threads);
+  else if constexpr (COUNT > 1)
+    arrive<FIRST + 1, COUNT - 1>(which - 1, threads);
+}
+
+// Diagonal and couplings in shared memory, STRIDE matrices side by side.
+template <typename R, int STRIDE>
+struct StridedTridiagonal {
+  R* d;
+  R* e;
+  BED_DEVICE R& diagonal(int i) const { return d[i * STRIDE]; }
+  BED_DEVICE R& coupling(int i) const { return e[i * STRIDE]; }
+  BED_DEVICE bool negligible(int i) const {
+    return is_negligible(coupling(i), diagonal(i), diagonal(i + 1));
+  }
+};
+
+// The lowest block that is not diagonal yet, rows lo to hi.
+struct Window {
+  int lo, hi;
+
+  // Before the first sweep of a matrix of size n.
+  template <typename Tridiagonal>
+  static BED_DEVICE Window bottom(const Tridiagonal& t, int n) {
+    Window window{n - 1, n - 1};
+    window.raise(t);
+    return window;
+  }
+  // Extend lo to the next negligible coupling above.
+  template <typename Tridiagonal>
+  BED_DEVICE void raise(const Tridiagonal& t) {
+    while (lo > 0 && !t.negligible(lo - 1)) --lo;
+  }
+  // Drop rows that have converged; returns false when none is left.
+  template <typename Tridiagonal>
+  BED_DEVICE bool shrink(const Tridiagonal& t) {
+    while (true) {
+      if (hi > lo) {
+        if (!t.negligible(hi - 1)) return true;
+        --hi;
+      } else {
+        if (lo == 0) return false;
+        lo = hi = lo - 1;
+        raise(t);
+      }
+    }
+  }
+};
+
+// One sweep over the window; record(i, rotation) gets the rotation of rows i and i + 1.
+// The window's top moves down to the last coupling that became negligible.
+template <typename R, typename Tridiagonal, typename Record>
+BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
+  const int lo = window.lo, hi = window.hi;
+  R diagonal = t.diagonal(lo), coupling = t.coupling(lo), above = 0;
+  Chain<R> chain(diagonal - wilkinson_shift(t.diagonal(hi - 1), t.coupling(hi - 1),
+                                            t.diagonal(hi)));
+  for (int i = lo; i < hi; ++i) {
+    const R next_diagonal = t.diagonal(i + 1);
+    // Read ahead of the chain, which has to wait for its square root anyway.
+    const R next_coupling = i + 1 < hi ? t.coupling(i + 1) : R(0);
+    const auto step = chain.advance(diagonal, coupling, next_diagonal);
+    record(i, step.rotation);
+    t.diagonal(i) = step.diagonal;
+    if (i > lo) {
+      t.coupling(i - 1) = step.coupling;
+      if (is_negligible(step.coupling, above, step.diagonal)) window.lo = i;
+    }
+    above = step.diagonal;
+    diagonal = next_diagonal;
+    coupling = next_coupling;
+  }
+  t.diagonal(hi) = diagonal - chain.shift;
+  t.coupling(hi - 1) = chain.g;
+}
+
+// Shared memory of the slots for M matrices of size up to N.
+template <typename R, int N, int M, int SLOTS>
+struct Slots {
+  static constexpr int pairs = (N + 1) / 2;
+  RotationPair<R> rotations[SLOTS][pairs][M];
+  int lo[SLOTS][M];
+  int hi[SLOTS][M];
+  int last[SLOTS];   // whether there is no sweep in the slot: all matrices are done
+  int converged[M];  // valid after the last slot
+
+  // Barriers: 0 belongs to __syncthreads.
+  static constexpr int ready = 1;
+  static constexpr int full = 2;          // the first of SLOTS
+  static constexpr int free = 2 + SLOTS;  // likewise
+  static_assert(2 + 2 * SLOTS <= 16, "a block has 16 barriers");
+};
+
+// Body of the chasing warp of a block of THREADS threads; lane m serves matrix m. T is
+// complete when barrier `ready` is passed. With RECORD false nothing is handed over
+// before the end.
+template <int THREADS, bool RECORD, typename R, int N, int M, int SLOTS>
+BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
+                           const StridedTridiagonal<R, M>& first, int n) {
+  using S = Slots<R, N, M, SLOTS>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool mine = lane < M;
+  const int m = mine ? lane : 0;
+  const StridedTridiagonal<R, M> t{first.d + m, first.e + m};
+  if (RECORD && mine) {
+    for (int slot = 0; slot < SLOTS; ++slot) {
+      slots.lo[slot][m] = slots.hi[slot][m] = 0;
+      for (int i = 0; i < 2 * S::pairs; ++i)
+        slots.rotations[slot][i / 2][m].of[i % 2] = {R(0), R(0)};
+    }
+  }
+  bed_bar_sync(S::ready, THREADS);
+  Window window = mine ? Window::bottom(t, n) : Window{0, 0};
+  bool busy = mine && window.shrink(t);
+  const int limit = sweeps_per_eigenvalue * n;
+  for (int count = 0;; ++count) {
+    const bool all_done = __all_sync(all_lanes, !busy || count == limit);
+    const int slot = count % SLOTS;
+    if (RECORD && count >= SLOTS) wait<S::free, SLOTS>(slot, THREADS);
+    if (lane == 0) slots.last[slot] = all_done;
+    if (all_done) {
+      if (mine) slots.converged[m] = !busy;
+      __syncwarp();
+      arrive<S::full, SLOTS>(RECORD ? slot : 0, THREADS);
+      return;
+    }
+    if (RECORD && mine) {
+      // What the slot held before and this sweep does not overwrite.
+      const int lo = busy ? window.lo : 0, hi = busy ? window.hi : 0;
+      for (int i = slots.lo[slot][m]; i < slots.hi[slot][m]; ++i)
+        if (i < lo || i >= hi) slots.rotations[slot][i / 2][m].of[i % 2] = {R(0), R(0)};
+      slots.lo[slot][m] = lo;
+      slots.hi[slot][m] = hi;
+    }
+    if (busy) {
+      sweep<R>(t, window, [&](int i, const Rotation<R>& rotation) {
+        if (RECORD) slots.rotations[slot][i / 2][m].of[i % 2] = rotation;
+      });
+      busy = window.shrink(t);
+    }
+    __syncwarp();
+    if (RECORD) arrive<S::full, SLOTS>(slot, THREADS);
+  }
+}
+
+}  // namespace bed

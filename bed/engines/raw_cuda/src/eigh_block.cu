@@ -1,0 +1,235 @@
+// A block per matrix, the matrix in shared memory: what registers cannot hold.
+//
+// Grid: size blocks of 32·(APPLIERS + 1) threads. Dynamic shared memory:
+// block_shared<T>(n). Any n up to what shared memory holds; the launcher uses it for
+// the larger sizes of float64 and of the complex types. The applying warps reduce the
+// matrix and form Q in its place; then the last warp's first thread runs the QR chain
+// and hands over the rotations sweep by sweep (chase.cuh). The reference is
+// engines/reference/eigh.py.
+#include "chase.cuh"
+#include "reflector.cuh"
+#include "store.cuh"
+
+namespace bed {
+
+constexpr int block_max = 64;  // largest n
+constexpr int block_slots = 2;
+
+// Row length: odd, so that a column's elements lie in different banks.
+BED_DEVICE constexpr int block_row(int n) { return n | 1; }
+
+template <typename T>
+struct BlockMemory {
+  Slots<RealOf<T>, block_max, 1, block_slots> slots;
+  RealOf<T> d[block_max];
+  RealOf<T> e[block_max];
+  T w[block_max];
+  T tau[block_max];
+  int ranks[block_max];
+  unsigned largest[32];
+  // n rows of block_row(n) elements follow
+};
+
+// Barrier of the applying warps alone.
+constexpr int appliers_barrier = 2 + 2 * block_slots;
+
+template <int THREADS>
+BED_DEVICE void sync_appliers() {
+  bed_bar_sync(appliers_barrier, THREADS);
+}
+
+// Reduce the n × n matrix in `a`; row k keeps reflector k right of the diagonal.
+template <int THREADS, typename T, typename Tridiagonal>
+BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
+                                     const Tridiagonal& t) {
+  using R = RealOf<T>;
+  const int thread = threadIdx.x, lane = thread % 32, row = block_row(n);
+  const int steps = n - 2 + Traits<T>::is_complex;
+  for (int k = 0; k < steps; ++k) {
+    T* v = a + k * row;  // indexed by column
+    // Every warp works out the same reflector, and the first one stores it.
+    R tail = 0;
+    for (int i = k + 2 + lane; i < n; i += 32)
+      tail += inner(a[i * row + k], a[i * row + k]);
+    const Reflector<T> h = reflector(a[(k + 1) * row + k], group_sum<32>(tail));
+    if (thread == 0) {
+      t.diagonal(k) = real(a[k * row + k]);
+      t.coupling(k) = h.beta;
+      memory.tau[k] = h.tau;
+    }
+    if (thread < 32)
+      for (int i = k + 1 + lane; i < n; i += 32)
+        v[i] = i == k + 1 ? make<T>(1) : multiply(a[i * row + k], h.scale);
+    sync_appliers<THREADS>();
+
+    // y = A v, four threads a row.
+    for (int i = k + 1 + thread / 4; i < n; i += THREADS / 4) {
+      T y = make<T>(0);
+      for (int j = k + 1 + thread % 4; j < n; j += 4) y = madd(y, a[i * row + j], v[j]);
+      // The lanes of a row leave the loop together: its bounds are those of a warp's
+      // eight rows in turn.
+      const unsigned lanes = 0xfu << (lane / 4 * 4);
+#pragma unroll
+      for (int offset = 2; offset > 0; offset /= 2)
+        y = make<T>(real(y) + __shfl_xor_sync(lanes, real(y), offset),
+                    imag(y) + __shfl_xor_sync(lanes, imag(y), offset));
+      if (thread % 4 == 0) memory.w[i] = y;
+    }
+    sync_appliers<THREADS>();
+
+    R gamma = 0;
+    for (int i = k + 1 + lane; i < n; i += 32) gamma += inner(v[i], memory.w[i]);
+    const R half = R(0.5) * inner(h.tau, h.tau) * group_sum<32>(gamma);
+    // A − q vᴴ − v qᴴ with q = τ y − K v.
+    for (int i = k + 1 + thread / 4; i < n; i += THREADS / 4) {
+      const T vi = v[i], wi = axpy(multiply(h.tau, memory.w[i]), -half, vi);
+      for (int j = k + 1 + thread % 4; j < n; j += 4) {
+        const T vj = v[j], wj = axpy(multiply(h.tau, memory.w[j]), -half, vj);
+        T& x = a[i * row + j];
+        x = madd(madd(x, negate(vi), conj(wj)), negate(wi), conj(vj));
+      }
+    }
+    sync_appliers<THREADS>();
+  }
+  if (thread == 0) {
+    for (int k = steps > 0 ? steps : 0; k < n; ++k) {
+      t.diagonal(k) = real(a[k * row + k]);
+      if (k + 1 < n) t.coupling(k) = real(a[(k + 1) * row + k]);
+    }
+  }
+}
+
+// Q = H₀ H₁ … in the place of the reflectors, by backward accumulation; a thread owns
+// every THREADS-th column.
+template <int THREADS, typename T>
+BED_DEVICE void back_transform_block(T* a, int n, const BlockMemory<T>& memory) {
+  const int thread = threadIdx.x, row = block_row(n);
+  const int steps = n - 2 + Traits<T>::is_complex;
+  // Below the last reflector Q is the identity.
+  const int from = steps > 0 ? steps : 0;
+  for (int j = from + thread; j < n; j += THREADS)
+    for (int i = from; i < n; ++i) a[i * row + j] = make<T>(i == j ? 1 : 0);
+  sync_appliers<THREADS>();
+  for (int k = steps - 1; k >= 0; --k) {
+    const T* v = a + k * row;
+    const T minus_tau = negate(memory.tau[k]);
+    for (int j = k + 1 + thread; j < n; j += THREADS) {
+      T s = make<T>(0);
+      for (int i = k + 1; i < n; ++i) s = madd(s, conj(v[i]), a[i * row + j]);
+      s = multiply(minus_tau, s);
+      for (int i = k + 1; i < n; ++i) a[i * row + j] = madd(a[i * row + j], v[i], s);
+    }
+    sync_appliers<THREADS>();
+    // Row and column k become those of the identity: the reflector is used up.
+    for (int j = k + thread; j < n; j += THREADS) {
+      a[k * row + j] = make<T>(j == k ? 1 : 0);
+      if (j > k) a[j * row + k] = make<T>(0);
+    }
+    sync_appliers<THREADS>();
+  }
+}
+
+// Apply the recorded sweeps to the columns of Q; a thread owns every THREADS-th row.
+template <int THREADS, int BLOCK, typename T>
+BED_DEVICE void apply_sweeps_block(T* q, int n, BlockMemory<T>& memory) {
+  using S = decltype(memory.slots);
+  const int row = block_row(n);
+  for (int count = 0;; ++count) {
+    const int slot = count % block_slots;
+    wait<S::full, block_slots>(slot, BLOCK);
+    if (memory.slots.last[slot]) return;
+    const int lo = memory.slots.lo[slot][0], hi = memory.slots.hi[slot][0];
+    for (int j = threadIdx.x; j < n; j += THREADS) {
+      T* x = q + j * row;
+      T kept = x[lo];
+      for (int i = lo; i < hi; ++i) {
+        T next = x[i + 1];
+        rotate(memory.slots.rotations[slot][i / 2][0].of[i % 2], kept, next);
+        x[i] = kept;
+        kept = next;
+      }
+      x[hi] = kept;
+    }
+    arrive<S::free, block_slots>(slot, BLOCK);
+  }
+}
+
+template <typename T, int APPLIERS, int MIN_BLOCKS, bool VECTORS>
+__global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
+    eigh_block(BED_BATCH_PARAMETERS(T)) {
+  const Batch<T> batch = BED_BATCH;
+  using R = RealOf<T>;
+  constexpr int appliers = 32 * APPLIERS, threads = appliers + 32;
+  BED_DYNAMIC_SHARED(raw);
+  BlockMemory<T>& memory = *reinterpret_cast<BlockMemory<T>*>(raw);
+  T* a = reinterpret_cast<T*>(raw + sizeof(BlockMemory<T>));
+  const StridedTridiagonal<R, 1> t{memory.d, memory.e};
+  const int thread = threadIdx.x, row = block_row(n);
+  const long long index = blockIdx.x;
+  if (thread >= appliers) {
+    run_chains<threads, VECTORS>(memory.slots, t, n);
+    return;
+  }
+
+  Bits largest = 0;
+  with_storage(batch, [&](auto storage) {
+    for (int x = thread; x < n * n; x += appliers) {
+      const int i = x / n, j = x % n;
+      if (j > i) continue;
+      const T value = load_lower<decltype(storage)::value>(batch, index, i, j);
+      const Bits bits = magnitude_bits(value);
+      largest = bits > largest ? bits : largest;
+      a[i * row + j] = value;
+      a[j * row + i] = conj(value);
+    }
+  });
+  memory.largest[thread / 32] = largest = group_max<32>(largest);
+  sync_appliers<appliers>();
+#pragma unroll
+  for (int i = 0; i < APPLIERS; ++i)
+    largest = memory.largest[i] > largest ? memory.largest[i] : largest;
+  const bool finite = is_finite<R>(largest);
+  const int exponent = scaling_exponent<R>(finite ? largest : 0);
+  const R factor = power_of_two<R>(-exponent);
+  for (int x = thread; x < n * n; x += appliers) {
+    T& value = a[x / n * row + x % n];
+    value = finite ? multiply_exactly(value, factor) : make<T>(0);
+  }
+  sync_appliers<appliers>();
+
+  tridiagonalize_block<appliers>(a, n, memory, t);
+  bed_bar_arrive(decltype(memory.slots)::ready, threads);
+  if (VECTORS) {
+    back_transform_block<appliers>(a, n, memory);
+    apply_sweeps_block<appliers, threads>(a, n, memory);
+  } else {
+    bed_bar_sync(decltype(memory.slots)::full, threads);
+  }
+
+  const Outcome outcome{{finite, exponent}, memory.slots.converged[0] != 0};
+  unsigned overflows = 0;
+  for (int j = thread; j < n; j += appliers) {
+    const int rank = rank_of(t, n, j);
+    memory.ranks[j] = rank;
+    if (store_value(batch, index, rank, t.diagonal(j), outcome)) overflows = 1;
+  }
+  memory.largest[thread / 32] = group_max<32>(overflows);
+  sync_appliers<appliers>();
+  if (thread == 0) {
+    for (int i = 1; i < APPLIERS; ++i) overflows |= memory.largest[i];
+    overflows |= memory.largest[0];
+    batch.status[index] = status_of(outcome, overflows != 0);
+  }
+  if (!VECTORS) return;
+  // Column j goes to column ranks[j]; neighbouring threads store neighbouring rows'
+  // entries of one row.
+  T* out = batch.v + index * n * n;
+  for (int x = thread; x < n * n; x += appliers) {
+    const int i = x / n, j = x % n;
+    out[i * n + memory.ranks[j]] = outcome.solved()
+                                       ? a[i * row + j]
+                                       : make<T>(not_a_number<R>(), not_a_number<R>());
+  }
+}
+
+}  // namespace bed

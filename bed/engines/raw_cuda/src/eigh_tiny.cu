@@ -1,0 +1,231 @@
+// One thread per matrix, everything in registers: n up to 8.
+//
+// Grid: ceil(size / THREADS) blocks of THREADS threads. Dynamic shared memory:
+// tiny_shared<T, N, THREADS, VECTORS>() bytes, in which a block's matrices are staged,
+// so that neighbouring threads move neighbouring words. N is the size itself. Layout of
+// batch, results and status: batch.cuh. The reference is engines/reference/eigh.py.
+#include "batch.cuh"
+#include "reflector.cuh"
+#include "rotation.cuh"
+
+namespace bed {
+
+// Elements between the matrices of a block; odd, so that equal elements of different
+// matrices lie in different banks.
+template <int COUNT>
+constexpr int odd = COUNT | 1;
+
+// The staging area of an array is reused for the next one.
+template <typename T, int N, int THREADS, bool VECTORS>
+constexpr int tiny_shared() {
+  return THREADS * odd<N * N> * static_cast<int>(sizeof(T));
+}
+
+// d, e: T of A = Q T Qᴴ. On return row k of `a` holds reflector k right of the
+// diagonal.
+template <typename T, int N>
+BED_DEVICE void tridiagonalize_tiny(T (&a)[N][N], RealOf<T> (&d)[N], RealOf<T> (&e)[N],
+                                    T (&tau)[N]) {
+  using R = RealOf<T>;
+  constexpr int steps = N - 2 + Traits<T>::is_complex;
+#pragma unroll
+  for (int k = 0; k < N - 1; ++k) {
+    d[k] = real(a[k][k]);
+    if (k >= steps) {
+      e[k] = real(a[k + 1][k]);
+      tau[k] = make<T>(0);
+      continue;
+    }
+    R tail = 0;
+#pragma unroll
+    for (int i = k + 2; i < N; ++i) tail += inner(a[i][k], a[i][k]);
+    const Reflector<T> h = reflector(a[k + 1][k], tail);
+    e[k] = h.beta;
+    tau[k] = h.tau;
+    T v[N], w[N];
+    v[k + 1] = make<T>(1);
+#pragma unroll
+    for (int i = k + 2; i < N; ++i) v[i] = multiply(a[i][k], h.scale);
+    R gamma = 0;
+#pragma unroll
+    for (int i = k + 1; i < N; ++i) {
+      T y = make<T>(0);
+#pragma unroll
+      for (int j = k + 1; j < N; ++j) y = madd(y, a[i][j], v[j]);
+      gamma += inner(v[i], y);
+      w[i] = multiply(h.tau, y);
+    }
+    const R half = R(0.5) * inner(h.tau, h.tau) * gamma;
+#pragma unroll
+    for (int i = k + 1; i < N; ++i) w[i] = axpy(w[i], -half, v[i]);
+#pragma unroll
+    for (int i = k + 1; i < N; ++i) {
+#pragma unroll
+      for (int j = k + 1; j < N; ++j) {
+        a[i][j] = madd(a[i][j], negate(v[i]), conj(w[j]));
+        a[i][j] = madd(a[i][j], negate(w[i]), conj(v[j]));
+      }
+    }
+#pragma unroll
+    for (int i = k + 1; i < N; ++i) a[k][i] = v[i];
+  }
+  d[N - 1] = real(a[N - 1][N - 1]);
+}
+
+// Q = H₀ H₁ … by backward accumulation.
+template <typename T, int N>
+BED_DEVICE void back_transform_tiny(const T (&a)[N][N], const T (&tau)[N],
+                                    T (&q)[N][N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+#pragma unroll
+    for (int j = 0; j < N; ++j) q[i][j] = make<T>(i == j ? 1 : 0);
+  }
+#pragma unroll
+  for (int k = N - 3 + Traits<T>::is_complex; k >= 0; --k) {
+#pragma unroll
+    for (int j = k + 1; j < N; ++j) {
+      T s = make<T>(0);
+#pragma unroll
+      for (int i = k + 1; i < N; ++i) s = madd(s, conj(a[k][i]), q[i][j]);
+      s = multiply(negate(tau[k]), s);
+#pragma unroll
+      for (int i = k + 1; i < N; ++i) q[i][j] = madd(q[i][j], a[k][i], s);
+    }
+  }
+}
+
+// Diagonalise T; returns whether it converged.
+template <typename T, int N, bool VECTORS>
+BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N][N]) {
+  using R = RealOf<T>;
+  for (int sweep = 0;; ++sweep) {
+    // The lowest unreduced block is [lo, hi].
+    int lo = 0, hi = 0;
+#pragma unroll
+    for (int i = N - 2; i >= 0; --i) {
+      const bool split = is_negligible(e[i], d[i], d[i + 1]);
+      if (!split && hi == 0) hi = i + 1;
+      if (split && hi != 0 && lo == 0) lo = i + 1;
+    }
+    if (hi == 0) return true;
+    if (sweep == sweeps_per_eigenvalue * N) return false;
+    R mu = 0;
+#pragma unroll
+    for (int i = 0; i < N - 1; ++i)
+      if (i + 1 == hi) mu = wilkinson_shift(d[i], e[i], d[i + 1]);
+    R first = d[0];
+#pragma unroll
+    for (int i = 1; i < N; ++i)
+      if (i == lo) first = d[i];
+    Chain<R> chain(first - mu);
+#pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+      if (i < lo || i >= hi) continue;
+      const auto step = chain.advance(d[i], e[i], d[i + 1]);
+      if (i > 0 && i > lo) e[i > 0 ? i - 1 : 0] = step.coupling;
+      d[i] = step.diagonal;
+      if (i + 1 == hi) {
+        d[i + 1] -= chain.shift;
+        e[i] = chain.g;
+      }
+      if (VECTORS) {
+#pragma unroll
+        for (int r = 0; r < N; ++r) rotate(step.rotation, q[r][i], q[r][i + 1]);
+      }
+    }
+  }
+}
+
+template <typename T, int N, int THREADS, int MIN_BLOCKS, bool VECTORS>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    eigh_tiny(BED_BATCH_PARAMETERS(T)) {
+  const Batch<T> batch = BED_BATCH;
+  using R = RealOf<T>;
+  BED_DYNAMIC_SHARED(memory);
+  T* stage = reinterpret_cast<T*>(memory);
+  const int thread = threadIdx.x;
+  const long long first = static_cast<long long>(blockIdx.x) * THREADS;
+  const long long left = batch.size - first;
+  const int count = left < THREADS ? static_cast<int>(left) : THREADS;
+
+  with_storage(batch, [&](auto storage) {
+#pragma unroll 4
+    for (int x = thread; x < count * N * N; x += THREADS) {
+      const int matrix = x / (N * N), i = x % (N * N) / N, j = x % N;
+      if (i >= j)
+        stage[matrix * odd<N * N> + i * N + j] =
+            load_lower<decltype(storage)::value>(batch, first + matrix, i, j);
+    }
+  });
+  __syncthreads();
+
+  T a[N][N];
+  Bits largest = 0;
+  const T* mine = stage + (thread < count ? thread : 0) * odd<N * N>;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+#pragma unroll
+    for (int j = 0; j <= i; ++j) {
+      a[i][j] = mine[i * N + j];
+      const Bits bits = magnitude_bits(a[i][j]);
+      largest = bits > largest ? bits : largest;
+    }
+  }
+  const bool finite = is_finite<R>(largest);
+  const int exponent = scaling_exponent<R>(finite ? largest : 0);
+  const R factor = power_of_two<R>(-exponent);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+#pragma unroll
+    for (int j = 0; j <= i; ++j) {
+      a[i][j] = finite ? multiply_exactly(a[i][j], factor) : make<T>(0);
+      a[j][i] = conj(a[i][j]);
+    }
+  }
+
+  R d[N], e[N];
+  T tau[N], q[N][N];
+  tridiagonalize_tiny<T, N>(a, d, e, tau);
+  if (VECTORS) back_transform_tiny<T, N>(a, tau, q);
+  const bool converged = qr_iteration_tiny<T, N, VECTORS>(d, e, q);
+
+  const bool solved = finite && converged;
+  const R unscale = power_of_two<R>(exponent);
+  int rank[N];
+  bool overflows = false;
+  __syncthreads();  // everybody has read the matrices
+  R* sorted = reinterpret_cast<R*>(stage);
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    rank[j] = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) rank[j] += d[i] < d[j] || (d[i] == d[j] && i < j);
+    const R w = solved ? multiply_exactly(d[j], unscale) : not_a_number<R>();
+    overflows = overflows || magnitude_bits(w) == Format<R>::infinity;
+    sorted[thread * odd<N> + rank[j]] = w;
+  }
+  if (thread < count)
+    batch.status[first + thread] = !finite      ? not_finite
+                                   : !converged ? no_convergence
+                                   : overflows  ? overflow
+                                                : ok;
+  __syncthreads();
+  for (int x = thread; x < count * N; x += THREADS)
+    batch.w[first * N + x] = sorted[x / N * odd<N> + x % N];
+  if (!VECTORS) return;
+
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      stage[thread * odd<N * N> + i * N + rank[j]] =
+          solved ? q[i][j] : make<T>(not_a_number<R>(), not_a_number<R>());
+  }
+  __syncthreads();
+  for (int x = thread; x < count * N * N; x += THREADS)
+    batch.v[first * (N * N) + x] = stage[x / (N * N) * odd<N * N> + x % (N * N)];
+}
+
+}  // namespace bed

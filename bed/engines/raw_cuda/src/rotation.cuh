@@ -1,0 +1,90 @@
+// The rotations of an implicit QR sweep, and how they are applied.
+//
+//   x' = c·x + s·y,  y' = c·y − s·x     with c ≥ 0
+//
+// as three shears with t = s/(1 + c):  x += t·y,  y −= s·x,  x += t·y.  That is three
+// multiply-adds where c and s need four operations, and |t| ≤ 1 keeps it as accurate.
+#pragma once
+#include "scalar.cuh"
+
+namespace bed {
+
+template <typename R>
+struct Rotation {
+  R t, s;  // both zero: the identity
+};
+
+// The rotations of two neighbouring pairs of rows, moved together.
+template <typename R>
+struct alignas(16) RotationPair {
+  Rotation<R> of[2];
+};
+
+template <typename T>
+BED_DEVICE void rotate(const Rotation<RealOf<T>>& q, T& x, T& y) {
+  x = axpy(x, q.t, y);
+  y = axpy(y, -q.s, x);
+  x = axpy(x, q.t, y);
+}
+
+// Eigenvalue of [[a, b], [b, c]] nearer to c; b is not zero.
+template <typename R>
+BED_DEVICE R wilkinson_shift(R a, R b, R c) {
+  const R delta = (a - c) * R(0.5);
+  const R square = delta * delta + b * b;
+  const R step = divide(b * b, magnitude(delta) + square * reciprocal_sqrt(square));
+  return delta >= 0 ? c - step : c + step;
+}
+
+// What a sweep carries from one rotation to the next: the bulge and the parts of the
+// diagonal that are not settled. (Golub and Van Loan, algorithm 8.3.2, in the form
+// that needs the diagonal and the couplings only.)
+template <typename R>
+struct Chain {
+  R g;      // what the next rotation keeps
+  R c = 1;  // the last rotation
+  R s = 1;
+  R shift = 0;  // what the last rotation took from the next diagonal entry
+
+  BED_DEVICE explicit Chain(R g) : g(g) {}
+
+  struct Step {
+    Rotation<R> rotation;
+    R coupling;  // of the two rows above, settled
+    R diagonal;  // of the upper row, settled
+  };
+
+  // Rotate rows i and i+1, whose diagonal entries and coupling are given.
+  BED_DEVICE Step advance(R diagonal, R coupling, R next_diagonal) {
+    const R f = s * coupling, b = c * coupling;
+    const R square = f * f + g * g;
+    // Entries whose squares vanish are noise in a matrix of order one.
+    const bool turn = square > Limits<R>::tiny;
+    const R root = turn ? reciprocal_sqrt(square) : R(0);
+    const R inverse = g < 0 ? -root : root;
+    c = turn ? g * inverse : R(1);
+    s = f * inverse;
+    Step step;
+    step.coupling = square * inverse;
+    const R kept = diagonal - shift;
+    const R r = (next_diagonal - kept) * s + (c + c) * b;
+    shift = s * r;
+    step.diagonal = kept + shift;
+    g = c * r - b;
+    step.rotation = {divide(s, R(1) + c), s};
+    return step;
+  }
+};
+
+// Whether a coupling is below rounding beside its two diagonal entries; NaN is not.
+template <typename R>
+BED_DEVICE bool is_negligible(R coupling, R above, R below) {
+  const R size = magnitude(coupling);
+  return size <= Limits<R>::eps * (magnitude(above) + magnitude(below)) ||
+         size < Limits<R>::floor;
+}
+
+// Sweeps per eigenvalue before a matrix is given up; about two are usual.
+constexpr int sweeps_per_eigenvalue = 30;
+
+}  // namespace bed

@@ -1,0 +1,155 @@
+// Numbers: real and complex types under one set of names, and the constants and
+// functions that depend on the precision. Included first by every other file.
+#pragma once
+
+#define BED_DEVICE __device__ __forceinline__
+#ifndef BED_EMULATOR
+// Dynamic shared memory of the block; a test on the CPU brings its own definition.
+#define BED_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+
+namespace bed {
+
+template <typename R>
+struct Complex {
+  R re, im;
+};
+
+template <typename T>
+struct Traits {
+  using Real = T;
+  static constexpr bool is_complex = false;
+};
+template <typename R>
+struct Traits<Complex<R>> {
+  using Real = R;
+  static constexpr bool is_complex = true;
+};
+template <typename T>
+using RealOf = typename Traits<T>::Real;
+
+// Constants for matrices scaled to a largest entry in [2, 4). The compiler may flush
+// subnormal numbers to zero: nothing is ever compared with one.
+template <typename R>
+struct Limits;
+template <>
+struct Limits<float> {
+  static constexpr float eps = 0x1p-24f;          // unit roundoff
+  static constexpr float tiny = 0x1p-126f;        // smallest normal number
+  static constexpr float negligible = 0x1p-102f;  // tiny / eps: exact squares above
+  static constexpr float floor = 0x1p-51f;        // its root: smaller couplings drop
+};
+template <>
+struct Limits<double> {
+  static constexpr double eps = 0x1p-53;
+  static constexpr double tiny = 0x1p-1022;
+  static constexpr double negligible = 0x1p-969;
+  static constexpr double floor = 0x1p-484;
+};
+
+// Parts of a number; the imaginary part of a real one is zero.
+template <typename R>
+BED_DEVICE R real(R x) {
+  return x;
+}
+template <typename R>
+BED_DEVICE R real(Complex<R> x) {
+  return x.re;
+}
+template <typename R>
+BED_DEVICE R imag(R) {
+  return R(0);
+}
+template <typename R>
+BED_DEVICE R imag(Complex<R> x) {
+  return x.im;
+}
+
+// A number from its parts; the second is dropped for a real type.
+template <typename T>
+struct Make {
+  static BED_DEVICE T of(T re, T) { return re; }
+};
+template <typename R>
+struct Make<Complex<R>> {
+  static BED_DEVICE Complex<R> of(R re, R im) { return {re, im}; }
+};
+template <typename T>
+BED_DEVICE T make(RealOf<T> re, RealOf<T> im = RealOf<T>(0)) {
+  return Make<T>::of(re, im);
+}
+
+template <typename R>
+BED_DEVICE R conj(R x) {
+  return x;
+}
+template <typename R>
+BED_DEVICE Complex<R> conj(Complex<R> x) {
+  return {x.re, -x.im};
+}
+
+// x·s for real s.
+template <typename R>
+BED_DEVICE R scale(R x, R s) {
+  return x * s;
+}
+template <typename R>
+BED_DEVICE Complex<R> scale(Complex<R> x, R s) {
+  return {x.re * s, x.im * s};
+}
+
+// acc + x·y.
+template <typename R>
+BED_DEVICE R madd(R acc, R x, R y) {
+  return acc + x * y;
+}
+template <typename R>
+BED_DEVICE Complex<R> madd(Complex<R> acc, Complex<R> x, Complex<R> y) {
+  acc.re += x.re * y.re;
+  acc.re -= x.im * y.im;
+  acc.im += x.re * y.im;
+  acc.im += x.im * y.re;
+  return acc;
+}
+
+// acc + s·y for real s.
+template <typename R>
+BED_DEVICE R axpy(R acc, R s, R y) {
+  return acc + s * y;
+}
+template <typename R>
+BED_DEVICE Complex<R> axpy(Complex<R> acc, R s, Complex<R> y) {
+  return {acc.re + s * y.re, acc.im + s * y.im};
+}
+
+template <typename T>
+BED_DEVICE T negate(T x) {
+  return make<T>(-real(x), -imag(x));
+}
+template <typename T>
+BED_DEVICE T multiply(T x, T y) {
+  return madd(make<T>(0), x, y);
+}
+// Real part of conj(x)·y.
+template <typename T>
+BED_DEVICE RealOf<T> inner(T x, T y) {
+  return Traits<T>::is_complex ? real(x) * real(y) + imag(x) * imag(y)
+                               : real(x) * real(y);
+}
+
+// 1/√x for normal x. The approximation is refined once, so that rotations keep c² + s²
+// at one to working precision.
+BED_DEVICE float reciprocal_sqrt(float x) {
+  float y = rsqrtf(x);
+  return y * (1.5f - (0.5f * x * y) * y);
+}
+BED_DEVICE double reciprocal_sqrt(double x) { return rsqrt(x); }
+
+// x/y to a few units in the last place.
+BED_DEVICE float divide(float x, float y) { return __fdividef(x, y); }
+BED_DEVICE double divide(double x, double y) { return x / y; }
+
+BED_DEVICE float magnitude(float x) { return fabsf(x); }
+BED_DEVICE double magnitude(double x) { return fabs(x); }
+
+}  // namespace bed

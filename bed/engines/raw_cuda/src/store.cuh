@@ -1,0 +1,96 @@
+// Sort, scale back and store the results of a matrix held by lanes.
+#pragma once
+#include "lanes.cuh"
+#include "rotation.cuh"
+
+namespace bed {
+
+// What is known of a matrix at the end.
+struct Outcome {
+  Scaling scaling;
+  bool converged;
+  BED_DEVICE bool solved() const { return scaling.finite && converged; }
+};
+
+// Rank of diagonal entry j among the n of T: ascending, equal ones in their order.
+template <typename Tridiagonal>
+BED_DEVICE int rank_of(const Tridiagonal& t, int n, int j) {
+  const auto value = t.diagonal(j);
+  int rank = 0;
+#pragma unroll 4
+  for (int i = 0; i < n; ++i) {
+    const auto other = t.diagonal(i);
+    rank += other < value || (other == value && i < j);
+  }
+  return rank;
+}
+
+// Store the eigenvalue in its place; returns whether it overflows.
+template <typename T>
+BED_DEVICE bool store_value(const Batch<T>& batch, long long index, int rank,
+                            RealOf<T> value, const Outcome& outcome) {
+  using R = RealOf<T>;
+  const R w = outcome.solved()
+                  ? multiply_exactly(value, power_of_two<R>(outcome.scaling.exponent))
+                  : not_a_number<R>();
+  batch.w[index * batch.n + rank] = w;
+  return magnitude_bits(w) == Format<R>::infinity;
+}
+
+BED_DEVICE int status_of(const Outcome& outcome, bool overflows) {
+  return !outcome.scaling.finite ? not_finite
+         : !outcome.converged    ? no_convergence
+         : overflows             ? overflow
+                                 : ok;
+}
+
+// Eigenvalues and status; leaves the rank of every column in `ranks` (N,).
+template <typename L, typename T, typename Tridiagonal>
+BED_DEVICE void store_values(const Batch<T>& batch, long long index,
+                             const Tridiagonal& t, const Outcome& outcome, int* ranks) {
+  const bool live = index < batch.size;
+  unsigned overflows = 0;
+#pragma unroll
+  for (int r = 0; r < L::R; ++r) {
+    const int j = L::row(r);
+    if (j < batch.n) {
+      const int rank = rank_of(t, batch.n, j);
+      ranks[j] = rank;
+      if (live && store_value(batch, index, rank, t.diagonal(j), outcome))
+        overflows = 1;
+    }
+  }
+  overflows = group_max<L::G>(overflows);
+  if (live && L::lane() == 0) batch.status[index] = status_of(outcome, overflows != 0);
+  __syncwarp();
+}
+
+// Eigenvectors of the 32/G matrices of a warp, the first of which is `first`. Rows pass
+// through `stage` (32·L::row_length elements of the warp), so that neighbouring lanes
+// store neighbouring elements; R rows of every lane, one after the other.
+template <typename L, typename T>
+BED_DEVICE void store_vectors(const Batch<T>& batch, long long first,
+                              const T (&q)[L::R][L::N], bool solved, const int* ranks,
+                              T* stage) {
+  using R = RealOf<T>;
+  const int lane = thread_again() % 32, n = batch.n;
+#pragma unroll
+  for (int r = 0; r < L::R; ++r) {
+#pragma unroll
+    for (int j = 0; j < L::N; ++j)
+      if (j < n)
+        stage[lane * L::row_length + ranks[j]] =
+            solved ? q[r][j] : make<T>(not_a_number<R>(), not_a_number<R>());
+    __syncwarp();
+    for (int other = 0; other < 32; ++other) {
+      const int i = r * L::G + other % L::G;
+      const long long index = first + other / L::G;
+      if (i >= n || index >= batch.size) continue;
+      T* row = batch.v + (index * n + i) * n;
+      for (int j = lane; j < n; j += 32) row[j] = stage[other * L::row_length + j];
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace bed

@@ -1,0 +1,107 @@
+"""The fused CUDA engine on the CPU: its layouts, its sources, its argument list.
+
+Registered as the engine ``raw_cuda_emulated``, so that every test of the contract runs
+the package's kernels through the emulator.
+"""
+
+import importlib
+import itertools
+import sys
+import types
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import bed
+import cuda_emulator
+from bed.engines import Engine, allocate
+from cuda_emulator import Buffer
+
+SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
+
+# Every launch gets another order of lanes, warps and blocks, and other guard pages.
+_seeds = itertools.count()
+
+
+@dataclass(frozen=True)
+class EmulatedEngine(Engine):
+    """An engine of these tests; `load` and `missing` know where it is."""
+
+    def load(self):
+        return eigh
+
+    def missing(self):
+        reason = cuda_emulator.missing()
+        return reason and f"the CUDA emulator {reason}"
+
+
+ENGINE = EmulatedEngine(
+    "raw_cuda_emulated",
+    ("cpu",),
+    "the kernels of raw_cuda, run by the CPU emulator",
+    max_n=64,
+    reads=("float16", "bfloat16"),
+)
+
+
+@cache
+def engine_module(name):
+    """A module of the engine, which imports CuPy, with nothing in CuPy's place."""
+    stand_in = types.ModuleType("cupy")
+    stand_in.empty = np.empty
+    present = sys.modules.get("cupy")
+    sys.modules["cupy"] = stand_in
+    try:
+        return importlib.import_module(f"bed.engines.raw_cuda.{name}")
+    finally:
+        del sys.modules["cupy"]
+        if present is not None:
+            sys.modules["cupy"] = present
+
+
+@cache
+def kernel(source, expression):
+    """The kernel of a layout, compiled for the CPU."""
+    return cuda_emulator.load(SOURCES / source, expression, (SOURCES,))
+
+
+def eigh(a, uplo="L", *, eigenvectors=True, out=None):
+    """As `bed.engines.raw_cuda.eigh`, for host arrays."""
+    layouts, launcher = engine_module("_layouts"), engine_module("eigh")
+    batch, n, _ = a.shape
+    dtype = np.dtype("f4") if a.dtype.name in launcher.STORAGE else a.dtype
+    w, v, status = out or allocate(
+        np.empty, (batch, n), dtype, eigenvectors=eigenvectors
+    )
+    v = v if eigenvectors else None
+    layout = layouts.choose(n, dtype, eigenvectors=eigenvectors)
+    outputs = [None if x is None else Buffer(x.shape, x.dtype) for x in (w, v, status)]
+    arguments = launcher.arguments(a, uplo, w, v, status, pointer=lambda x: None)
+    kernel(layout.source, layout.expression)(
+        launcher.grid(layout, batch),
+        layout.threads,
+        layout.shared,
+        (input_pointer(a), *outputs, *arguments[4:]),
+        seed=next(_seeds),
+        flush_subnormals=dtype.name in ("float32", "complex64"),
+    )
+    for buffer, result in zip(outputs, (w, v, status), strict=True):
+        if result is not None:
+            assert not buffer.unwritten().any(), "the kernel left an output unwritten"
+            result[...] = buffer.array
+    return w, v, status
+
+
+def input_pointer(a):
+    """Pointer to a copy of an array with its own strides, in memory that ends with it.
+
+    Gaps between its elements are NaN.
+    """
+    lowest, highest = np.lib.array_utils.byte_bounds(a)
+    start = a.__array_interface__["data"][0] - lowest
+    buffer = Buffer(highest - lowest, "u1", 0xFF, align=a.dtype.alignment)
+    view = np.ndarray(a.shape, a.dtype, buffer.array, start, a.strides)
+    view[...] = a
+    return buffer.pointer(view)
