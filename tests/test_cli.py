@@ -3,6 +3,8 @@
 import doctest
 import importlib
 import pkgutil
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,7 +73,9 @@ def test_bench_checks_before_it_times(monkeypatch):
 
 def _modules():
     for module in pkgutil.walk_packages(bed.__path__, "bed."):
-        if ".cusolver" not in module.name and not module.name.endswith("__main__"):
+        if not re.search(
+            r"\.(cusolver|raw_cuda)", module.name
+        ) and not module.name.endswith("__main__"):
             yield module.name
 
 
@@ -79,6 +83,20 @@ def _modules():
 def test_examples_in_docstrings(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
+
+
+def test_example_of_the_readme(capsys):
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["w"].shape == (100_000, 8)
+    assert (names["status"] == 0).all()
+    whitened = names["whiten"] @ names["a"] @ names["whiten"]
+    np.testing.assert_allclose(
+        whitened[:100], np.tile(np.eye(8), (100, 1, 1)), atol=1e-8
+    )
+    assert "engine numba_cpu" in capsys.readouterr().out
 
 
 def test_public_functions_have_examples():

@@ -6,7 +6,7 @@ from importlib.resources import files
 # The one list of compiler flags. CuPy adds -ftz=true (float32 subnormals are flushed)
 # and the architecture; the sources are written for that. fmad stays on: the sums rely
 # on nothing finer than eps.
-OPTIONS = ("--std=c++17", "-default-device")
+OPTIONS = ("-std=c++17", "-default-device")
 
 # Above this much dynamic shared memory (bytes) a kernel has to ask for it.
 DEFAULT_SHARED = 48 * 1024
