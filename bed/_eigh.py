@@ -152,9 +152,12 @@ def _solve(a, uplo, check, driver, *, eigenvectors):
         engine.load()(a, uplo, eigenvectors=eigenvectors, out=outputs)
     else:
         outputs[2][...] = Status.OK
-    w, v, status = (
-        None if x is None else x.reshape(problem.leading + x.shape[1:]) for x in outputs
-    )
+    w, v, status = outputs
+    if len(problem.leading) != 1:
+        w, v, status = (
+            None if x is None else x.reshape(problem.leading + x.shape[1:])
+            for x in outputs
+        )
     if check:
         raise_on_failure(_interop.to_host(status))
     return (w, v, status), received

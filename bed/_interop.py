@@ -106,7 +106,13 @@ def _host(array, give_back=_same, *, vectors=None, empty=np.empty) -> Received:
 
 
 def _device(array, give_back=_same) -> Received:
-    return Received(array, "cuda", _cupy().empty, give_back, give_back)
+    cupy = _cupy()
+
+    def empty(shape, dtype):
+        with array.device:  # which need not be the current one
+            return cupy.empty(shape, dtype)
+
+    return Received(array, "cuda", empty, give_back, give_back)
 
 
 def _cupy():

@@ -1,5 +1,7 @@
 """Everything a caller can get wrong about the input, decided in one place."""
 
+import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +39,7 @@ class Problem(NamedTuple):
 
     def array_for(self, engine: Engine) -> Any:
         """The batch in a dtype that the engine reads; converted only if it must be."""
-        if self.a.dtype.name in engine.reads:
+        if engine.reads and self.a.dtype.name in engine.reads:
             return self.a
         a = self.a.astype(self.dtype, copy=False)
         if isinstance(a, np.ndarray) and not a.flags.aligned:
@@ -65,12 +67,16 @@ def normalize(received: _interop.Received) -> Problem:
     dtype = compute_dtype(a.dtype)
     leading = a.shape[:-2]
     n = a.shape[-1]
-    a = a.reshape((int(np.prod(leading)), n, n))  # a view wherever strides allow
+    if len(leading) != 1:
+        a = a.reshape((math.prod(leading), n, n))  # a view wherever strides allow
     return Problem(a, leading, dtype)
 
 
+@lru_cache
 def compute_dtype(dtype) -> np.dtype:
     """The dtype an input dtype is computed in, in native byte order.
+
+    Remembered, because NumPy makes the name of a dtype anew each time.
 
     Raises
     ------

@@ -69,21 +69,20 @@ def kernel(source, expression):
 
 def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     """As `bed.engines.raw_cuda.eigh`, for host arrays."""
-    layouts, launcher = engine_module("_layouts"), engine_module("eigh")
+    launcher = engine_module("eigh")
     batch, n, _ = a.shape
-    dtype = np.dtype("f4") if a.dtype.name in launcher.STORAGE else a.dtype
+    layout, dtype, storage = launcher.plan(n, a.dtype, eigenvectors)
     w, v, status = out or allocate(
         np.empty, (batch, n), dtype, eigenvectors=eigenvectors
     )
     v = v if eigenvectors else None
-    layout = layouts.choose(n, dtype, eigenvectors=eigenvectors)
     outputs = [None if x is None else Buffer(x.shape, x.dtype) for x in (w, v, status)]
-    arguments = launcher.arguments(a, uplo, w, v, status, pointer=lambda x: None)
+    arguments = launcher.arguments(a, uplo, storage, *outputs, pointer=_itself)
     kernel(layout.source, layout.expression)(
         launcher.grid(layout, batch),
         layout.threads,
         layout.shared,
-        (input_pointer(a), *outputs, *arguments[4:]),
+        (input_pointer(a), *arguments[1:]),
         seed=next(_seeds),
         flush_subnormals=dtype.name in ("float32", "complex64"),
     )
@@ -92,6 +91,10 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
             assert not buffer.unwritten().any(), "the kernel left an output unwritten"
             result[...] = buffer.array
     return w, v, status
+
+
+def _itself(x):
+    return x
 
 
 def input_pointer(a):

@@ -42,7 +42,7 @@ SECONDS_SMALL, SECONDS_LARGE, CROWDED = 5, 15, 6
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("layout, dtype", _instantiations())
+@pytest.mark.parametrize("layout, dtype", list(_instantiations()))
 def test_compiles_within_its_registers(static, layout, dtype, architecture):
     compiled = static.compile_kernel(layout, architecture)
     print(f"{layout.expression} {architecture}: {compiled.seconds:.2f} s")

@@ -198,7 +198,8 @@ def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
     layout = layouts.choose(16, np.dtype("f4"), eigenvectors=True)
     a = random_hermitian(rng, (32, 16, 16), "f4")
     outputs = [Buffer((32, 16), "f4"), Buffer((32, 16, 16), "f4"), Buffer(32, "i4")]
-    tail = launcher.arguments(a, "L", *(None,) * 3, pointer=lambda x: None)[4:]
+    arguments = (a, "L", np.int32(0), *outputs)
+    tail = launcher.arguments(*arguments, pointer=lambda x: x)[1:]
 
     def is_right(folder):
         kernel = cuda_emulator.load(
@@ -210,7 +211,7 @@ def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
                     1,
                     layout.threads,
                     layout.shared,
-                    [Buffer.of(a), *outputs, *tail],
+                    [Buffer.of(a), *tail],
                     seed=seed,
                 )
                 assert_eigh(a, outputs[0].array, outputs[1].array)

@@ -23,6 +23,11 @@ def allocate(
     w : (batch, n) in the real dtype; v : (batch, n, n) or None; status : (batch,) int32
     """
     batch, n = shape
-    w = empty((batch, n), np.dtype(dtype).type(0).real.dtype)
-    v = empty((batch, n, n), np.dtype(dtype)) if eigenvectors else None
-    return w, v, empty((batch,), np.dtype("int32"))
+    w = empty((batch, n), _REAL[np.dtype(dtype).char])
+    v = empty((batch, n, n), dtype) if eigenvectors else None
+    return w, v, empty((batch,), _STATUS)
+
+
+_REAL = {"f": np.dtype("f4"), "d": np.dtype("f8"), "F": np.dtype("f4")}
+_REAL["D"] = _REAL["d"]
+_STATUS = np.dtype("int32")

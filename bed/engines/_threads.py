@@ -62,7 +62,7 @@ def for_blocks(work: Callable[[int, int], None], batch: int, block: int) -> None
             work(start, min(start + block, batch))
 
     helpers: list[Future] = []
-    wanted = min(thread_count(), len(starts)) - 1
+    wanted = min(thread_count(), len(starts)) - 1 if len(starts) > 1 else 0
     if wanted > 0:
         try:
             pool = _executor(wanted)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from .report import HERE
 
 COMPILER = shutil.which("g++")
 # Shared objects kept; each edit of a header makes new ones.
-MAX_CACHED = 256
+MAX_CACHED = 1024
 SOURCE_SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".inc"}
 
 FLAGS = (
@@ -192,7 +192,10 @@ def _lock(path):
 
 
 def _prune(folder):
-    entries = sorted(folder.glob("*.so"), key=lambda path: path.stat().st_mtime)
-    for path in entries[:-MAX_CACHED]:
+    entries = []
+    for path in folder.glob("*.so"):
+        with suppress(FileNotFoundError):  # another process prunes too
+            entries.append((path.stat().st_mtime, path))
+    for _, path in sorted(entries)[:-MAX_CACHED]:
         path.unlink(missing_ok=True)
         path.with_suffix(".lock").unlink(missing_ok=True)

@@ -20,7 +20,6 @@ TYPES = {
 }
 
 WARP = 32
-ROTATION_PAIR_ALIGNMENT = 16  # bytes
 SCALING_BYTES = 8  # sizeof(Scaling)
 
 
@@ -75,9 +74,9 @@ TINY = {
         Tiny(128, (16, 16)),
         Tiny(128, (10, 12)),
         Tiny(128, (8, 12)),
-        Tiny(128, (6, 12)),
+        Tiny(128, (5, 12)),
         Tiny(64, (8, 16)),
-        Tiny(64, (8, 16)),
+        Tiny(64, (6, 16)),
     ),
     "complex64": (
         Tiny(128, (16, 16)),
@@ -240,7 +239,7 @@ def _group(rows: Rows, name: str, eigenvectors: bool) -> Layout:
         _expression("group", name, *parameters),
         GROUP_THREADS,
         matrices,
-        _round_up(shared, max(4, item)),
+        _round_up(shared, real),
     )
 
 
@@ -250,7 +249,6 @@ def _chase(rows: Rows, name: str, eigenvectors: bool) -> Layout:
     slots = CHASE_SLOTS_SMALL if n <= CHASE_SMALL_MAX_N else CHASE_SLOTS_LARGE
     shared = matrices * (_matrix_bytes(rows, name, eigenvectors) + n * item)
     shared += 2 * n * matrices * real + matrices * (n * 4 + SCALING_BYTES)
-    shared = _round_up(shared, ROTATION_PAIR_ALIGNMENT)
     shared += _slots_bytes(n, matrices, slots, real)
     blocks = rows.blocks[0 if eigenvectors else 1]
     parameters = (n, rows.lanes, rows.rows, CHASE_APPLIERS, slots, blocks, eigenvectors)
@@ -259,7 +257,7 @@ def _chase(rows: Rows, name: str, eigenvectors: bool) -> Layout:
         _expression("chase", name, *parameters),
         WARP * (CHASE_APPLIERS + 1),
         matrices,
-        shared,
+        _round_up(shared, real),
     )
 
 
@@ -267,7 +265,7 @@ def _block(n: int, name: str, eigenvectors: bool) -> Layout:
     item, real = _sizes(name)
     shared = _slots_bytes(BLOCK_MAX_N, 1, BLOCK_SLOTS, real)
     shared += BLOCK_MAX_N * (2 * real + 2 * item + 4) + 32 * 4
-    shared = _round_up(shared, ROTATION_PAIR_ALIGNMENT) + n * (n | 1) * item
+    shared = _round_up(shared, real) + n * (n | 1) * item
     parameters = (BLOCK_APPLIERS, 1, eigenvectors)
     return Layout(
         "eigh_block.cu",
@@ -279,10 +277,9 @@ def _block(n: int, name: str, eigenvectors: bool) -> Layout:
 
 
 def _slots_bytes(n: int, matrices: int, slots: int, real: int) -> int:
-    """sizeof(Slots): rotations in pairs, windows, flags."""
-    rotations = slots * ((n + 1) // 2) * matrices * 4 * real
-    integers = 4 * (2 * slots * matrices + slots + matrices)
-    return _round_up(rotations + integers, ROTATION_PAIR_ALIGNMENT)
+    """sizeof(Slots) but for its end: rotations, windows, flags."""
+    rotations = slots * n * matrices * 2 * real
+    return rotations + 4 * (2 * slots * matrices + slots + matrices)
 
 
 def _round_up(x: int, multiple: int) -> int:

@@ -1,5 +1,7 @@
 """Launch the kernel for a batch: sizes, instantiation, grid, launch."""
 
+from functools import cache
+
 import cupy
 import numpy as np
 
@@ -17,24 +19,30 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
 
     One launch on the current stream of the array's device. Besides the contract's
     dtypes `a` may be float16 or bfloat16, which are read as they are and computed in
-    float32.
+    float32. Float32 entries of T that become subnormal after scaling count as zero.
     """
     batch, n, _ = a.shape
-    dtype = np.dtype("f4") if a.dtype.name in STORAGE else a.dtype
-    w, v, status = out or allocate(
-        cupy.empty, (batch, n), dtype, eigenvectors=eigenvectors
-    )
-    layout = choose(n, dtype, eigenvectors=eigenvectors)
-    device = a.device.id
+    layout, dtype, storage = plan(n, a.dtype, eigenvectors)
     with a.device:
-        launch = kernel(layout.source, layout.expression, layout.shared, device)
+        w, v, status = out or allocate(
+            cupy.empty, (batch, n), dtype, eigenvectors=eigenvectors
+        )
+        launch = kernel(layout.source, layout.expression, layout.shared, a.device.id)
         launch(
             grid(layout, batch),
             (layout.threads,),
-            arguments(a, uplo, w, v, status, pointer=_pointer),
+            arguments(a, uplo, storage, w, v, status, pointer=_pointer),
             shared_mem=layout.shared,
         )
     return w, v, status
+
+
+@cache
+def plan(n: int, dtype: np.dtype, eigenvectors: bool):
+    """Layout, dtype computed in, and storage code; remembered, as calls are short."""
+    storage = STORAGE.get(dtype.name, 0)
+    dtype = np.dtype("f4") if storage else dtype
+    return choose(n, dtype, eigenvectors=eigenvectors), dtype, np.int32(storage)
 
 
 def grid(layout, batch: int) -> tuple[int]:
@@ -42,24 +50,26 @@ def grid(layout, batch: int) -> tuple[int]:
     return (-(-batch // layout.matrices),)
 
 
-def arguments(a, uplo, w, v, status, *, pointer) -> tuple:
+def arguments(a, uplo, storage, w, v, status, *, pointer) -> tuple:
     """The kernel's parameters, in the order of BED_BATCH_PARAMETERS (src/batch.cuh).
 
     The upper triangle is the lower one with rows and columns exchanged, conjugated.
     """
     item = a.itemsize
-    strides = [np.int64(s // item) for s in a.strides]
+    matrix, row, column = (np.int64(s // item) for s in a.strides)
     if uplo == "U":
-        strides[1:] = strides[:0:-1]
+        row, column = column, row
     return (
         pointer(a),
         pointer(w),
         pointer(v),
         pointer(status),
         np.int64(a.shape[0]),
-        *strides,
+        matrix,
+        row,
+        column,
         np.int32(a.shape[-1]),
-        np.int32(STORAGE.get(a.dtype.name, 0)),
+        storage,
         np.int32(uplo == "U"),
     )
 

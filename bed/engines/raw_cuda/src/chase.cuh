@@ -90,8 +90,9 @@ BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
                                             t.diagonal(hi)));
   for (int i = lo; i < hi; ++i) {
     const R next_diagonal = t.diagonal(i + 1);
-    // Read ahead of the chain, which has to wait for its square root anyway.
-    const R next_coupling = i + 1 < hi ? t.coupling(i + 1) : R(0);
+    // Read ahead of the chain, which has to wait for its square root anyway; the last
+    // one read is not used.
+    const R next_coupling = t.coupling(i + 1);
     const auto step = chain.advance(diagonal, coupling, next_diagonal);
     record(i, step.rotation);
     t.diagonal(i) = step.diagonal;
@@ -110,8 +111,7 @@ BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
 // Shared memory of the slots for M matrices of size up to N.
 template <typename R, int N, int M, int SLOTS>
 struct Slots {
-  static constexpr int pairs = (N + 1) / 2;
-  RotationPair<R> rotations[SLOTS][pairs][M];
+  Rotation<R> rotations[SLOTS][N][M];
   int lo[SLOTS][M];
   int hi[SLOTS][M];
   int last[SLOTS];   // whether there is no sweep in the slot: all matrices are done
@@ -138,8 +138,7 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
   if (RECORD && mine) {
     for (int slot = 0; slot < SLOTS; ++slot) {
       slots.lo[slot][m] = slots.hi[slot][m] = 0;
-      for (int i = 0; i < 2 * S::pairs; ++i)
-        slots.rotations[slot][i / 2][m].of[i % 2] = {R(0), R(0)};
+      for (int i = 0; i < N; ++i) slots.rotations[slot][i][m] = {R(0), R(0)};
     }
   }
   bed_bar_sync(S::ready, THREADS);
@@ -161,13 +160,13 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
       // What the slot held before and this sweep does not overwrite.
       const int lo = busy ? window.lo : 0, hi = busy ? window.hi : 0;
       for (int i = slots.lo[slot][m]; i < slots.hi[slot][m]; ++i)
-        if (i < lo || i >= hi) slots.rotations[slot][i / 2][m].of[i % 2] = {R(0), R(0)};
+        if (i < lo || i >= hi) slots.rotations[slot][i][m] = {R(0), R(0)};
       slots.lo[slot][m] = lo;
       slots.hi[slot][m] = hi;
     }
     if (busy) {
       sweep<R>(t, window, [&](int i, const Rotation<R>& rotation) {
-        if (RECORD) slots.rotations[slot][i / 2][m].of[i % 2] = rotation;
+        if (RECORD) slots.rotations[slot][i][m] = rotation;
       });
       busy = window.shrink(t);
     }

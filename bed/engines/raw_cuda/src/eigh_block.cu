@@ -144,7 +144,7 @@ BED_DEVICE void apply_sweeps_block(T* q, int n, BlockMemory<T>& memory) {
       T kept = x[lo];
       for (int i = lo; i < hi; ++i) {
         T next = x[i + 1];
-        rotate(memory.slots.rotations[slot][i / 2][0].of[i % 2], kept, next);
+        rotate(memory.slots.rotations[slot][i][0], kept, next);
         x[i] = kept;
         kept = next;
       }

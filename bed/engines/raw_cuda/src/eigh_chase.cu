@@ -32,7 +32,7 @@ struct ChaseMemory {
 template <int THREADS, int SLOTS, typename L, typename T, typename S>
 BED_DEVICE void apply_sweeps(S& slots, int m, T (&q)[L::R][L::N]) {
   using R = RealOf<T>;
-  constexpr int chunk = 2;  // pairs of rotations loaded before they are applied
+  constexpr int chunk = 4;  // rotations loaded before they are applied
   for (int count = 0;; ++count) {
     const int slot = count % SLOTS;
     wait<S::full, SLOTS>(slot, THREADS);
@@ -43,21 +43,19 @@ BED_DEVICE void apply_sweeps(S& slots, int m, T (&q)[L::R][L::N]) {
     end = group_max<32>(end);
     begin = L::N - group_max<32>(begin);
 #pragma unroll
-    for (int p0 = 0; p0 < S::pairs; p0 += chunk) {
-      if (2 * (p0 + chunk) <= static_cast<int>(begin) ||
-          2 * p0 >= static_cast<int>(end))
+    for (int i0 = 0; i0 < L::N - 1; i0 += chunk) {
+      if (i0 + chunk <= static_cast<int>(begin) || i0 >= static_cast<int>(end))
         continue;
-      RotationPair<R> pairs[chunk];
+      Rotation<R> rotations[chunk];
 #pragma unroll
       for (int u = 0; u < chunk; ++u)
-        if (p0 + u < S::pairs) pairs[u] = slots.rotations[slot][p0 + u][m];
+        if (i0 + u < L::N - 1) rotations[u] = slots.rotations[slot][i0 + u][m];
 #pragma unroll
-      for (int u = 0; u < 2 * chunk; ++u) {
-        const int i = 2 * p0 + u;
-        if (i >= L::N - 1) continue;
+      for (int u = 0; u < chunk; ++u) {
+        if (i0 + u >= L::N - 1) continue;
 #pragma unroll
         for (int r = 0; r < L::R; ++r)
-          rotate(pairs[u / 2].of[u % 2], q[r][i], q[r][i + 1]);
+          rotate(rotations[u], q[r][i0 + u], q[r][i0 + u + 1]);
       }
     }
     arrive<S::free, SLOTS>(slot, THREADS);

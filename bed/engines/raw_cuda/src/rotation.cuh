@@ -14,12 +14,6 @@ struct Rotation {
   R t, s;  // both zero: the identity
 };
 
-// The rotations of two neighbouring pairs of rows, moved together.
-template <typename R>
-struct alignas(16) RotationPair {
-  Rotation<R> of[2];
-};
-
 template <typename T>
 BED_DEVICE void rotate(const Rotation<RealOf<T>>& q, T& x, T& y) {
   x = axpy(x, q.t, y);
@@ -58,11 +52,12 @@ struct Chain {
   BED_DEVICE Step advance(R diagonal, R coupling, R next_diagonal) {
     const R f = s * coupling, b = c * coupling;
     const R square = f * f + g * g;
-    // Entries whose squares vanish are noise in a matrix of order one.
-    const bool turn = square > Limits<R>::tiny;
+    // Squares this small have lost digits, and c² + s² would not be one. Both entries
+    // are noise then in a matrix of order one.
+    const bool turn = square > Limits<R>::negligible;
     const R root = turn ? reciprocal_sqrt(square) : R(0);
-    const R inverse = g < 0 ? -root : root;
-    c = turn ? g * inverse : R(1);
+    const R inverse = with_sign_of(root, g);
+    c = turn ? magnitude(g) * root : R(1);
     s = f * inverse;
     Step step;
     step.coupling = square * inverse;
@@ -79,9 +74,8 @@ struct Chain {
 // Whether a coupling is below rounding beside its two diagonal entries; NaN is not.
 template <typename R>
 BED_DEVICE bool is_negligible(R coupling, R above, R below) {
-  const R size = magnitude(coupling);
-  return size <= Limits<R>::eps * (magnitude(above) + magnitude(below)) ||
-         size < Limits<R>::floor;
+  return magnitude(coupling) <=
+         Limits<R>::eps * (magnitude(above) + magnitude(below)) + Limits<R>::floor;
 }
 
 // Sweeps per eigenvalue before a matrix is given up; about two are usual.

@@ -152,4 +152,7 @@ BED_DEVICE double divide(double x, double y) { return x / y; }
 BED_DEVICE float magnitude(float x) { return fabsf(x); }
 BED_DEVICE double magnitude(double x) { return fabs(x); }
 
+BED_DEVICE float with_sign_of(float x, float sign) { return copysignf(x, sign); }
+BED_DEVICE double with_sign_of(double x, double sign) { return copysign(x, sign); }
+
 }  // namespace bed
