@@ -151,7 +151,7 @@ def _solve(a, uplo, check, driver, *, eigenvectors):
     if batch and n:
         engine.load()(a, uplo, eigenvectors=eigenvectors, out=outputs)
     else:
-        outputs[2][...] = Status.OK
+        outputs[2][...] = int(Status.OK)
     w, v, status = outputs
     if len(problem.leading) != 1:
         w, v, status = (

@@ -48,10 +48,9 @@ def test_compiles_within_its_registers(static, layout, dtype, architecture):
     print(f"{layout.expression} {architecture}: {compiled.seconds:.2f} s")
     resident = static.resident_blocks(layout, compiled, architecture)
     assert resident >= 1
-    # A few words may go to local memory, outside of the loops, where registers are
-    # scarcest: sm_80 has none to spare for what is the same in a whole warp.
+    # A few words may go to local memory where registers are scarcest.
     n = int(re.search(r"<\S+ (\d+)", layout.expression)[1])
-    spills = dtype != "float32" or n > 48 or (n, architecture) == (40, "sm_80")
+    spills = dtype != "float32" or n > 48
     assert compiled.spill_bytes <= (16 if spills else 0)
     assert compiled.seconds <= (SECONDS_SMALL if n <= 32 else SECONDS_LARGE) * CROWDED
 

@@ -5,6 +5,8 @@ NaN, the imaginary diagonal, one failure in a batch. So every matrix is copied, 
 scaled by a power of two and, where it is not finite, replaced by the identity first.
 """
 
+import numpy as np
+
 from bed._status import Status
 
 
@@ -32,7 +34,7 @@ def prepare(xp, a, uplo: str):
         size = abs(read)
     largest = size.max(axis=(-2, -1))  # (batch,)
     finite = xp.isfinite(largest)  # max keeps NaN
-    read[~finite] = xp.eye(n, dtype=a.dtype)
+    read = xp.where(finite[:, None, None], read, xp.eye(n, dtype=a.dtype))
     exponent = xp.frexp(xp.where(finite, largest, 1))[1]
     # In two halves: 2**-exponent alone may overflow where the product does not.
     half = exponent // 2
@@ -45,21 +47,15 @@ def finish(xp, w, v, status, exponent, finite, converged) -> None:
     """Scale the eigenvalues back, blank what failed, fill in the status; in place."""
     half = exponent // 2
     one = xp.ones((), dtype=w.dtype)
-    with _ignore_overflow(xp):
+    with np.errstate(over="ignore", under="ignore"):  # the status tells
         w *= xp.ldexp(one, half)[:, None]
         w *= xp.ldexp(one, exponent - half)[:, None]
     overflow = xp.isinf(w).any(axis=-1)
-    status[...] = xp.where(overflow, Status.OVERFLOW, Status.OK)
-    status[~converged] = Status.NO_CONVERGENCE
-    status[~finite] = Status.NOT_FINITE
+    # As plain integers: CuPy takes no other scalars.
+    status[...] = xp.where(overflow, int(Status.OVERFLOW), int(Status.OK))
+    status[~converged] = int(Status.NO_CONVERGENCE)
+    status[~finite] = int(Status.NOT_FINITE)
     failed = ~(finite & converged)
     w[failed] = xp.nan
     if v is not None:
         v[failed] = xp.nan
-
-
-def _ignore_overflow(xp):
-    """Overflow is reported in the status, not as a warning."""
-    import numpy as np
-
-    return np.errstate(over="ignore", under="ignore")

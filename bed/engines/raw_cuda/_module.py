@@ -56,6 +56,7 @@ def kernel(name: str, expression: str, shared: int, device: int):
         code=source(name), options=OPTIONS, name_expressions=(expression,)
     )
     function = module.get_function(expression)
-    if shared > DEFAULT_SHARED:
+    # Sizes may share an instantiation, and the limit with it: it only grows.
+    if shared > max(DEFAULT_SHARED, function.max_dynamic_shared_size_bytes):
         function.max_dynamic_shared_size_bytes = shared
     return function

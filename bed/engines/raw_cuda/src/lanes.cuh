@@ -124,12 +124,13 @@ BED_DEVICE Scaling load_rows(const Batch<T>& batch, long long index, T (&a)[L::R
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < L::R; ++r) {
+    // Rows beyond N are another row times zero.
     const int i = L::row(r);
     const bool inside = L::G * L::R == L::N || i < L::N;
+    const T* row = stage + (inside ? i : 0) * L::row_length;
+    const R row_factor = inside ? factor : R(0);
 #pragma unroll
-    for (int j = 0; j < L::N; ++j)
-      a[r][j] =
-          inside ? multiply_exactly(stage[i * L::row_length + j], factor) : make<T>(0);
+    for (int j = 0; j < L::N; ++j) a[r][j] = multiply_exactly(row[j], row_factor);
   }
   __syncwarp();  // the stage is free
   return {finite, exponent};

@@ -1,0 +1,165 @@
+"""One run: its clock, its random numbers, its progress lines, its parts."""
+
+import time
+import traceback
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bed._accuracy import measure
+from checks import TOLERANCE, assert_same_bits
+
+# Failures of a part that are kept word for word; the rest is counted.
+KEPT_FAILURES = 20
+MAX_TEXT = 1000  # characters of a failure
+# Seconds of the budget that are kept for writing the report.
+RESERVE = 5.0
+
+
+@dataclass
+class Part:
+    """What one part checked and found."""
+
+    name: str
+    title: str
+    cases: int = 0
+    # Then "passed", "failed", "not run" for want of something, "left out" of time.
+    state: str = "running"
+    seconds: float = 0.0
+    failed: int = 0
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    # Largest error in n·eps, by kind and dtype.
+    worst: dict[str, dict[str, float]] = field(default_factory=dict)
+    data: dict = field(default_factory=dict)
+
+    def fail(self, text: str) -> None:
+        """Write down a failure."""
+        self.failed += 1
+        if len(self.failures) < KEPT_FAILURES:
+            self.failures.append(text)
+
+    def expect(self, condition, text: str) -> None:
+        """Count a case; `text` says what is wrong if the condition does not hold."""
+        self.cases += 1
+        if not condition:
+            self.fail(text)
+
+    @contextmanager
+    def attempt(self, what: str):
+        """What is raised inside is one failure, and the part goes on behind it."""
+        try:
+            yield
+        except Exception as error:
+            self.cases += 1
+            lines = traceback.extract_tb(error.__traceback__)
+            where = f"{Path(lines[-1].filename).name}:{lines[-1].lineno}"
+            text = f"{what}: at {where} {type(error).__name__}: {error}"
+            self.fail(text[:MAX_TEXT])
+            self.data.setdefault("traceback", traceback.format_exc())
+
+    def same(self, result, expected, text: str) -> None:
+        """Count a case: arrays or tuples of arrays agree bit for bit."""
+        self.cases += 1
+        try:
+            assert_same_bits(result, expected)
+        except AssertionError:
+            self.fail(f"other bits or another shape: {text}")
+
+    def right(self, a, w, v=None, exact=None, uplo="L", *, what="", names=None) -> bool:
+        """Count one case for every matrix of `a` ``(batch, n, n)``; whether all hold.
+
+        Parameters are those of `bed._accuracy.measure`; `names` are those of the
+        matrices, for the message.
+        """
+        failed = self.failed
+        n = a.shape[-1]
+        where = f"{what} n = {n}, {a.dtype}, {uplo}"
+        real = a.dtype.type(0).real.dtype
+        if w.shape != a.shape[:-1] or w.dtype != real:
+            self.expect(False, f"{where}: values are {w.dtype} {w.shape}")
+            return False
+        if v is not None and (v.shape != a.shape or v.dtype != a.dtype):
+            self.expect(False, f"{where}: vectors are {v.dtype} {v.shape}")
+            return False
+        self.expect((np.diff(w) >= 0).all(), f"{where}: values are not ascending")
+        for kind, errors in measure(a, w, v, exact, uplo)._asdict().items():
+            if errors is None:
+                continue
+            self.note_worst(kind, a.dtype, errors.max(initial=0))
+            for i in np.flatnonzero(~(errors <= TOLERANCE))[:3]:  # NaN is wrong
+                self.fail(
+                    f"{where}: {kind} {float(errors[i]):.3g} n·eps, matrix "
+                    f"{names[i] if names is not None else i}"
+                )
+        self.cases += len(a)
+        return self.failed == failed
+
+    def note_worst(self, kind: str, dtype, value) -> None:
+        """Keep the largest error of a kind; NaN counts as the largest."""
+        worst = self.worst.setdefault(kind, {})
+        name, value = str(np.dtype(dtype)), float(value)
+        old = worst.get(name, 0.0)
+        worst[name] = old if old != old or value <= old else value
+
+
+@dataclass
+class Run:
+    """What all parts share; times are seconds since the start."""
+
+    minutes: float
+    smoke: bool
+    seed: int
+    peers: Path | None = None
+    start: float = field(default_factory=time.perf_counter)
+    parts: list[Part] = field(default_factory=list)
+    environment: dict = field(default_factory=dict)
+    # Of the timing part: see timings.py.
+    cells: list[dict] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    def left(self) -> float:
+        """Seconds of the time budget that are left."""
+        return self.minutes * 60 - RESERVE - self.elapsed()
+
+    def say(self, text: str) -> None:
+        """A progress line."""
+        print(f"[{self.elapsed():6.1f} s] {text}", flush=True)
+
+    def rng(self, *words) -> np.random.Generator:
+        """Random numbers that depend on the seed and on words alone."""
+        return np.random.default_rng([self.seed, *" ".join(map(str, words)).encode()])
+
+    def do(self, name: str, function, finish=lambda: None) -> Part:
+        """Run a part; whatever it raises is a failure of this part alone.
+
+        `finish` waits for the device, so that an error on it is charged to the part
+        that caused it.
+        """
+        title = (function.__doc__ or name).strip().splitlines()[0].rstrip(".")
+        part = Part(name, title)
+        self.parts.append(part)
+        if self.left() <= 0:
+            part.state = "left out"
+            self.say(f"{name}: left out, no time left")
+            return part
+        self.say(f"{name}: {title} …")
+        began = time.perf_counter()
+        with part.attempt("stopped"):
+            function(self, part)
+            finish()
+        part.seconds = time.perf_counter() - began
+        if part.failed:
+            part.state = "failed"
+        else:
+            part.state = "passed" if part.cases else "not run"
+        self.say(f"{name}: {part.state}, {part.cases} cases, {part.seconds:.1f} s")
+        for text in part.failures[:5] or (part.notes if not part.cases else ()):
+            self.say(f"  {text}")
+        return part

@@ -1,0 +1,261 @@
+"""NumPy in CuPy's place, to rehearse the parts on a machine without a GPU.
+
+The stand-in is at the level of launches: bed's own launcher runs, and a kernel is
+replaced by the CPU engine on the memory that its arguments point to. Work is done when
+something waits for its stream, and not before, so that a part which reads too early is
+seen. Times are those of NumPy and mean nothing.
+"""
+
+import contextlib
+import ctypes
+import importlib.machinery
+import sys
+import time
+import types
+
+import numpy as np
+
+from ._stand_in_kernels import make
+
+UNIT = 512  # bytes in which memory is given out
+# Dynamic shared memory that a kernel may have without asking.
+DEFAULT_SHARED = 48 * 1024
+
+
+class Stream:
+    """Work in order; captured into a graph, or kept until somebody waits."""
+
+    streams: list = []  # noqa: RUF012
+    current: list = []  # noqa: RUF012
+
+    def __init__(self, null=False, non_blocking=False):
+        del non_blocking
+        self.ptr = 0 if null else id(self)
+        self.work, self.captured = [], None
+        Stream.streams.append(self)
+
+    def __enter__(self):
+        Stream.current.append(self)
+        return self
+
+    def __exit__(self, *error):
+        Stream.current.pop()
+
+    def queue(self, function):
+        (self.work if self.captured is None else self.captured).append(function)
+
+    def synchronize(self):
+        assert self.captured is None, "a capturing stream was waited for"
+        work, self.work = self.work, []
+        for function in work:
+            function()
+        if not any(stream.work for stream in Stream.streams):
+            Array.alive.clear()
+
+    def begin_capture(self):
+        assert self.ptr, "the default stream cannot be captured"
+        self.captured = []
+
+    def end_capture(self):
+        work, self.captured = self.captured, None
+        return types.SimpleNamespace(launch=lambda stream: stream.work.extend(work))
+
+
+Stream.null = Stream(null=True)
+
+
+def current_stream():
+    return Stream.current[-1] if Stream.current else Stream.null
+
+
+class Event:
+    """Done when its stream got there."""
+
+    done = False
+
+    def record(self):
+        current_stream().queue(self._arrive)
+        self.stream = current_stream()
+
+    def _arrive(self):
+        self.done, self.time = True, time.perf_counter()
+
+    def synchronize(self):
+        self.stream.synchronize()
+
+
+class Pool:
+    """Counts what was allocated; nothing is used twice."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def malloc(self, size):
+        self.bytes += -(-size // UNIT) * UNIT
+
+    def total_bytes(self):
+        return self.bytes
+
+    def free_all_blocks(self):
+        self.bytes = 0
+
+
+DEFAULT_POOL = Pool()
+_allocators = [DEFAULT_POOL.malloc]
+
+
+@contextlib.contextmanager
+def using_allocator(malloc=None):
+    _allocators.append(malloc or (lambda size: None))
+    try:
+        yield
+    finally:
+        _allocators.pop()
+
+
+class Device:
+    id = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def synchronize(self):
+        for stream in Stream.streams:
+            stream.synchronize()
+
+
+class Array:
+    """What the parts and bed need of cupy.ndarray."""
+
+    alive: list = []  # noqa: RUF012
+    device = Device()
+
+    def __init__(self, a):
+        self.a = a
+        # Kernels know addresses alone: memory lives until they are done.
+        Array.alive.append(a)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.a, name)
+        if not callable(found):
+            return Array(found) if isinstance(found, np.ndarray) else found
+        return lambda *args, **keywords: wrap(found(*args, **keywords))
+
+    def __len__(self):
+        return len(self.a)
+
+    def __getitem__(self, key):
+        return wrap(self.a[key])
+
+    def __setitem__(self, key, value):
+        current_stream().queue(lambda: self.a.__setitem__(key, value))
+
+    @property
+    def data(self):
+        address = self.a.__array_interface__["data"][0]
+
+        def copy(source, size):
+            current_stream().queue(lambda: ctypes.memmove(address, source.ptr, size))
+
+        return types.SimpleNamespace(ptr=address, copy_from_device_async=copy)
+
+    def get(self):
+        current_stream().synchronize()
+        return np.array(self.a)
+
+
+def wrap(x):
+    return Array(x) if isinstance(x, np.ndarray) else x
+
+
+def empty(shape, dtype):
+    # Dirty, as memory of a pool is.
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    _allocators[-1](size)
+    return Array(np.full(size, 0xA7, np.uint8).view(dtype).reshape(shape))
+
+
+def asarray(a):
+    _allocators[-1](a.nbytes)
+    return Array(np.array(a, order="K"))
+
+
+class RawModule:
+    """Kernels of bed by the CPU engine, those of the parts in NumPy."""
+
+    def __init__(self, *, code, options=(), name_expressions=()):
+        del options
+        self.code, self.names = code, name_expressions
+
+    def get_function(self, name):
+        return Kernel(name, (self.code, self.names, name))
+
+
+class Kernel:
+    """A handle; its attributes are those of the kernel, which handles share."""
+
+    shared: dict = {}  # noqa: RUF012
+
+    def __init__(self, name, kernel):
+        self.kernel = kernel
+        self.run = make(name)
+
+    @property
+    def max_dynamic_shared_size_bytes(self):
+        return Kernel.shared.get(self.kernel, DEFAULT_SHARED)
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size):
+        Kernel.shared[self.kernel] = size
+
+    def __call__(self, grid, block, arguments, *, shared_mem=0):
+        del grid, block
+        if shared_mem > self.max_dynamic_shared_size_bytes:
+            raise RuntimeError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+        current_stream().queue(lambda: self.run(*arguments))
+
+
+def numpy_linalg(name):
+    def solve(a):
+        return tuple(map(asarray, getattr(np.linalg, name)(a.get())))
+
+    return solve
+
+
+def install():
+    """Make `import cupy` find the stand-in."""
+    cupy = types.ModuleType("cupy")
+    cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    cupy.__version__ = "stand-in"
+    cupy.ndarray, cupy.RawModule = Array, RawModule
+    cupy.empty, cupy.asarray = empty, asarray
+    cupy.asnumpy = lambda x: x.get()
+    cupy.broadcast_to = lambda x, shape: Array(np.broadcast_to(x.a, shape))
+    cupy.get_default_memory_pool = lambda: DEFAULT_POOL
+    cupy.linalg = types.SimpleNamespace(
+        eigh=numpy_linalg("eigh"),
+        eigvalsh=lambda a: asarray(np.linalg.eigvalsh(a.get())),
+    )
+    cupy.cuda = types.SimpleNamespace(
+        Device=Device,
+        Event=Event,
+        MemoryPool=Pool,
+        Stream=Stream,
+        get_current_stream=current_stream,
+        get_elapsed_time=lambda begin, end: (end.time - begin.time) * 1e3,
+        nvrtc=types.SimpleNamespace(getVersion=lambda: (0, 0)),
+        runtime=types.SimpleNamespace(
+            driverGetVersion=lambda: 0,
+            getDeviceCount=lambda: 1,
+            getDeviceProperties=lambda i: {"name": b"Stand-in S100"},
+            memGetInfo=lambda: (1 << 33, 1 << 33),
+            runtimeGetVersion=lambda: 0,
+        ),
+        using_allocator=using_allocator,
+    )
+    sys.modules["cupy"] = cupy
