@@ -128,8 +128,10 @@ def explain(a: Any, *, driver: str = "auto") -> Explanation:
     )
 
 
-def warmup(n: int = 8, dtype: Any = None, *, driver: str = "auto") -> None:
-    """Compile what `bed.eigh` and `bed.eigvalsh` need for host arrays, before timing.
+def warmup(
+    n: int = 8, dtype: Any = None, *, device: str = "cpu", driver: str = "auto"
+) -> None:
+    """Compile what `bed.eigh` and `bed.eigvalsh` need, ahead of the first call.
 
     The compiled code is kept on disk, so this takes seconds once per machine and
     version, and milliseconds afterwards.
@@ -140,6 +142,9 @@ def warmup(n: int = 8, dtype: Any = None, *, driver: str = "auto") -> None:
         Size of the matrices that will come.
     dtype : dtype or sequence of dtypes, optional
         Dtypes that will come; by default the four that engines compute in.
+    device : {"cpu", "cuda"}, optional
+        Where they will be. On a GPU every size has a kernel of its own, and this one
+        is compiled; on the CPU one does for all.
     driver : str, optional
         As for `bed.eigh`.
 
@@ -155,8 +160,8 @@ def warmup(n: int = 8, dtype: Any = None, *, driver: str = "auto") -> None:
     """
     if dtype is None:
         dtype = DTYPES
-    solve = choose(n, "cpu", driver).engine.load()
+    solve = choose(n, device, driver).engine.load()
     for each in dtype if isinstance(dtype, tuple | list) else (dtype,):
-        one = np.eye(n, dtype=compute_dtype(each))[None]
+        one = _interop.put(np.eye(n, dtype=compute_dtype(each))[None], device)
         solve(one)
         solve(one, eigenvectors=False)

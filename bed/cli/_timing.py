@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .._config import devices
@@ -18,20 +17,6 @@ ENOUGH = 1.0
 def best_device() -> str:
     """``"cuda"`` if CuPy finds a GPU, else ``"cpu"``."""
     return "cuda" if any(d.startswith("cuda:") for d in devices()) else "cpu"
-
-
-def put(a: np.ndarray, device: str):
-    """The array in the memory of a device."""
-    if device == "cpu":
-        return a
-    import cupy
-
-    return cupy.asarray(a)
-
-
-def get(a) -> np.ndarray:
-    """A result as a NumPy array."""
-    return a if isinstance(a, np.ndarray) else a.get()
 
 
 def seconds(solve: Callable, device: str = "cpu") -> float:

@@ -8,9 +8,10 @@ import bed
 
 from .._accuracy import measure
 from .._config import installed_versions, processor
+from .._interop import put, to_host
 from .._normalize import compute_dtype
 from ..engines._threads import thread_count
-from ._timing import best_device, get, numpy_seconds, progress, put, seconds
+from ._timing import best_device, numpy_seconds, progress, seconds
 from .demo import PROMISE
 
 # Matrices of the batch that are checked before timing; all of a small batch.
@@ -55,7 +56,7 @@ def _measure(rng, dtype, n, batch, device, options) -> str:
     a = _random(rng, (batch, n, n), compute_dtype(dtype))
     there = put(a, device)
     few = slice(0, CHECKED)
-    w, v = (get(x) for x in bed.eigh(there[few], driver=options.driver))
+    w, v = (to_host(x) for x in bed.eigh(there[few], driver=options.driver))
     worst = np.nanmax(measure(a[few], w, v).worst())
     if not worst <= PROMISE:
         raise SystemExit(f"wrong result for {dtype}, n = {n}: error {worst} n·eps")

@@ -9,8 +9,9 @@ import bed
 from .._accuracy import Errors, measure
 from .._config import config_text
 from .._data import real_matrices
+from .._interop import put, to_host
 from ..engines._threads import thread_count
-from ._timing import best_device, get, numpy_seconds, progress, put, seconds
+from ._timing import best_device, numpy_seconds, progress, seconds
 
 # What the library promises, in n·eps of the largest entry of each matrix.
 PROMISE = 8
@@ -41,9 +42,9 @@ def run(options) -> int:
     device = best_device()
     print(config_text(), end="\n\n")
     progress("compiling (once per machine) …")
-    if device == "cpu":
-        bed.warmup(driver=options.driver)
     matrices = real_matrices()
+    for n, dtype in {(a.shape[-1], a.dtype) for a, _ in matrices.values()}:
+        bed.warmup(n, dtype, device=device, driver=options.driver)
     rows = []
     for i, (name, (a, w)) in enumerate(matrices.items(), 1):
         progress(f"{i}/{len(matrices)} {name}")
@@ -66,7 +67,7 @@ def run(options) -> int:
 
 def _solve(name, a, exact, device, driver) -> Row:
     there = put(a, device)
-    w, v = (get(x) for x in bed.eigh(there, driver=driver))
+    w, v = (to_host(x) for x in bed.eigh(there, driver=driver))
     return Row(
         name,
         a,

@@ -60,16 +60,22 @@ BED_DEVICE T load(const Batch<T>& batch, long long offset) {
   }
 }
 
-// Element (i, j), i ≥ j, of a matrix; the diagonal is real.
+// An element of the lower triangle, of which the diagonal is real.
 template <int STORAGE, typename T>
-BED_DEVICE T load_lower(const Batch<T>& batch, long long matrix, int i, int j) {
-  const T x = load<STORAGE>(
-      batch, matrix * batch.stride + i * batch.row_stride + j * batch.column_stride);
+BED_DEVICE T load_lower(const Batch<T>& batch, long long offset, bool on_diagonal) {
+  const T x = load<STORAGE>(batch, offset);
   if constexpr (Traits<T>::is_complex) {
-    if (i == j) return make<T>(real(x));
+    if (on_diagonal) return make<T>(real(x));
     if (batch.conjugate) return conj(x);
   }
   return x;
+}
+// Element (i, j), i ≥ j, of a matrix.
+template <int STORAGE, typename T>
+BED_DEVICE T load_lower(const Batch<T>& batch, long long matrix, int i, int j) {
+  const long long offset =
+      matrix * batch.stride + i * batch.row_stride + j * batch.column_stride;
+  return load_lower<STORAGE>(batch, offset, i == j);
 }
 
 // Call f with the storage of the batch as a compile-time constant, f(s): s.value.

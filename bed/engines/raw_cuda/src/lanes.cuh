@@ -75,6 +75,12 @@ template <typename L, int STORAGE, typename T>
 BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
   constexpr int columns = (L::N + L::G - 1) / L::G;
   constexpr int rows = loads_at_once > columns ? loads_at_once / columns : 1;
+  const int lane = L::lane();
+  long long column_offsets[columns];
+#pragma unroll
+  for (int c = 0; c < columns; ++c)
+    column_offsets[c] = (c * L::G + lane) * batch.column_stride;
+  long long row_offset = index * batch.stride;
   Bits largest = 0;
   for (int i0 = 0; i0 < batch.n; i0 += rows) {
     T x[rows][columns];
@@ -82,15 +88,17 @@ BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
     for (int u = 0; u < rows; ++u) {
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
-        const int i = i0 + u, j = c * L::G + L::lane();
-        if (j <= i && i < batch.n) x[u][c] = load_lower<STORAGE>(batch, index, i, j);
+        const int i = i0 + u, j = c * L::G + lane;
+        if (j <= i && i < batch.n)
+          x[u][c] = load_lower<STORAGE>(batch, row_offset + column_offsets[c], i == j);
       }
+      row_offset += batch.row_stride;
     }
 #pragma unroll
     for (int u = 0; u < rows; ++u) {
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
-        const int i = i0 + u, j = c * L::G + L::lane();
+        const int i = i0 + u, j = c * L::G + lane;
         if (j > i || i >= batch.n) continue;
         const Bits bits = magnitude_bits(x[u][c]);
         largest = bits > largest ? bits : largest;
