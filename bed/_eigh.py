@@ -1,5 +1,6 @@
 """The public solvers: normalise, choose, run, wrap. Nothing numeric happens here."""
 
+from collections.abc import Callable
 from typing import Any
 
 from . import _interop
@@ -14,6 +15,10 @@ from ._status import (
 )
 from ._symmetry import raise_on_asymmetry
 from .engines import allocate
+
+# Name of a library to what gives its module in `bed.autograd`, with an `eigh` and an
+# `eigvalsh` like those below. Filled in there, because this file is below that one.
+DIFFERENTIABLE: dict[str, Callable] = {}
 
 
 def eigh(
@@ -67,7 +72,7 @@ def eigh(
         `a` is not a stack of square matrices, or `check` found failures: the message
         names the first ten by batch index and reason.
     TypeError
-        The dtype is not accepted, or a torch tensor requires a gradient.
+        The dtype is not accepted.
     ValueError
         Unknown `UPLO`, `check` or `driver`.
     ImportError
@@ -84,6 +89,15 @@ def eigh(
     its neighbours untouched, and the result for a matrix does not depend, bit for bit,
     on the batch it came in (except with ``driver="reference"``).
 
+    torch tensors are differentiated, by backward and forward mode, as often as asked
+    for, and under ``torch.func``; inside ``torch.compile`` by backward alone. The
+    gradient is that of a matrix varied within the Hermitian ones, whatever triangle is
+    read: it is Hermitian, and both its triangles are filled, as with
+    ``torch.linalg.eigh``. It is finite where eigenvalues coincide, and right there for
+    a loss that does not depend on which basis of their space, and which phases, the
+    eigenvectors have. The same holds for JAX arrays under ``grad``, ``jvp``, ``vmap``
+    and, on the CPU, ``jit``.
+
     Householder tridiagonalisation, then QR iteration with Wilkinson shifts and
     shrinkage as in Song, Sebe and Wang, "Batch-efficient EigenDecomposition for Small
     and Medium Matrices", ECCV 2022, section 3.
@@ -96,11 +110,11 @@ def eigh(
     array([[ 1.,  3.],
            [-3.,  0.]])
     """
-    (w, v, status), received = _solve(a, UPLO, check, driver, eigenvectors=True)
-    w, v = received.give_back(w), received.give_back_vectors(v)
-    if return_info:
-        return EighInfoResult(w, v, received.give_back(status))
-    return EighResult(w, v)
+    if library := _interop.followed_by(a):
+        rules = DIFFERENTIABLE[library]()
+        return rules.eigh(a, UPLO, check=check, return_info=return_info, driver=driver)
+    w, v, status = solve(a, UPLO, check, driver)
+    return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
 
 
 def eigvalsh(
@@ -126,15 +140,17 @@ def eigvalsh(
     >>> bed.eigvalsh([[2, 1], [1, 2]])
     array([1., 3.])
     """
-    (w, _, status), received = _solve(a, UPLO, check, driver, eigenvectors=False)
-    w = received.give_back(w)
-    if return_info:
-        return EigvalshInfoResult(w, received.give_back(status))
-    return w
+    if library := _interop.followed_by(a):
+        rules = DIFFERENTIABLE[library]()
+        return rules.eigvalsh(
+            a, UPLO, check=check, return_info=return_info, driver=driver
+        )
+    w, _, status = solve(a, UPLO, check, driver, eigenvectors=False)
+    return EigvalshInfoResult(w, status) if return_info else w
 
 
-def _solve(a, uplo, check, driver, *, eigenvectors):
-    """Outputs with the caller's leading axes, not yet in the caller's library."""
+def solve(a, uplo, check, driver, *, eigenvectors=True):
+    """The triple ``(w, v, status)`` in the caller's library, without derivatives."""
     uplo = normalize_uplo(uplo)
     if check not in (False, True, "hermitian"):
         raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")
@@ -160,4 +176,6 @@ def _solve(a, uplo, check, driver, *, eigenvectors):
         )
     if check:
         raise_on_failure(_interop.to_host(status))
-    return (w, v, status), received
+    if v is not None:
+        v = received.give_back_vectors(v)
+    return received.give_back(w), v, received.give_back(status)

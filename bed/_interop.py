@@ -76,6 +76,20 @@ def receive(a: Any) -> Received:
     return _host(np.asarray(a))
 
 
+def followed_by(a: Any) -> str | None:
+    """The library that differentiates or traces what is done to `a`, or None."""
+    if _is_instance(a, "torch", "Tensor"):
+        return "torch" if _torch_follows(a) else None
+    if _is_instance(a, "jax.core", "Tracer"):
+        return "jax"
+    return None
+
+
+def put(array: np.ndarray, device: str) -> Any:
+    """A NumPy array in the memory of a device, ``"cpu"`` or ``"cuda"``."""
+    return array if device == "cpu" else _cupy().asarray(array)
+
+
 def to_host(array: Any) -> np.ndarray:
     """A small engine output as a NumPy array; waits for the device."""
     return array if isinstance(array, np.ndarray) else array.get()
@@ -132,14 +146,23 @@ def _subclass_wrapper(a: np.ndarray) -> Callable:
     return a.__array_wrap__  # called with one argument, as numpy.linalg does
 
 
+def _torch_follows(a) -> bool:
+    import torch
+
+    if torch.compiler.is_compiling():
+        return True
+    # Under torch.func every tensor is followed, those from outside too. torch has no
+    # public name for the question; its own autograd.Function asks it this way.
+    if torch._C._are_functorch_transforms_active():
+        return True
+    if a.requires_grad and torch.is_grad_enabled():
+        return True
+    return torch.autograd.forward_ad.unpack_dual(a).tangent is not None
+
+
 def _receive_torch(a) -> Received:
     import torch
 
-    if a.requires_grad and torch.is_grad_enabled():
-        raise TypeError(
-            "this version of bed does not differentiate: the tensor has "
-            "requires_grad=True. Pass a.detach(), or call under torch.no_grad()"
-        )
     if a.layout != torch.strided:
         raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
     a = a.detach().resolve_conj().resolve_neg()
@@ -155,11 +178,6 @@ def _receive_torch(a) -> Received:
 def _receive_jax(a) -> Received:
     import jax
 
-    if isinstance(a, jax.core.Tracer):
-        raise TypeError(
-            "this version of bed does not run under jax.jit, grad or vmap; "
-            "call it on concrete arrays"
-        )
     platforms = {device.platform for device in a.devices()}
     if platforms == {"cpu"}:
         return _host(np.asarray(a), jax.numpy.from_dlpack, empty=_empty_for_jax)

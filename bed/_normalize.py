@@ -60,16 +60,21 @@ def normalize(received: _interop.Received) -> Problem:
         A dtype that is not accepted.
     """
     a = received.array
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise np.linalg.LinAlgError(
-            f"expected square matrices (..., n, n), got an array of shape {a.shape}"
-        )
+    raise_unless_square(a.shape)
     dtype = compute_dtype(a.dtype)
     leading = a.shape[:-2]
     n = a.shape[-1]
     if len(leading) != 1:
         a = a.reshape((math.prod(leading), n, n))  # a view wherever strides allow
     return Problem(a, leading, dtype)
+
+
+def raise_unless_square(shape: tuple[int, ...]) -> None:
+    """Raise `numpy.linalg.LinAlgError` unless a shape is (..., n, n)."""
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"expected square matrices (..., n, n), got an array of shape {shape}"
+        )
 
 
 @lru_cache

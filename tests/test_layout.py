@@ -33,7 +33,10 @@ LAYERS = {
     "_symmetry": 4,
     "_policy": 5,
     "_config": 5,
+    "_gradients": 4,
+    "_vjp": 5,
     "_eigh": 6,
+    "autograd": 7,
     "cli": 8,
     "__main__": 9,
     "": 7,  # the package itself
