@@ -10,7 +10,9 @@ from ._normalize import compute_dtype, normalize
 from .engines import DTYPES, Engine, get
 
 # Largest n for which the compiled CPU engine is chosen. One thread each, it is faster
-# than LAPACK up to 32 and on a par at 64; above, LAPACK's blocked reduction wins.
+# than LAPACK up to 32, and at 64 between 0.84 (complex128) and 1.24 (float32) times as
+# fast (5000 matrices on an AMD EPYC: `python -m bed bench`); above, LAPACK's blocked
+# reduction wins.
 NUMBA_CPU_MAX_N = 64
 
 
