@@ -11,7 +11,7 @@ Examples
 array([1., 2.])
 """
 
-from typing import Any
+from typing import Any, cast
 
 from . import _eigh
 from ._status import EighResult
@@ -37,7 +37,7 @@ def eigh(x: Any, /) -> EighResult:
     --------
     bed.eigh : with options, errors and notes.
     """
-    return _eigh.eigh(x)
+    return cast(EighResult, _eigh.eigh(x))
 
 
 def eigvalsh(x: Any, /) -> Any:
