@@ -223,3 +223,31 @@ def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
     for start, end in barriers[:2]:
         (tmp_path / "tridiagonalize.cuh").write_text(text[:start] + ";" + text[end:])
         assert not is_right(tmp_path), f"barrier at {start}"
+
+
+@needs_emulator
+@pytest.mark.parametrize(
+    "n, dtype", [(3, "f4"), (16, "f4"), (20, "f4"), (50, "c16")], ids=str
+)
+def test_no_convergence_is_flagged(tmp_path, rng, n, dtype):
+    """With no sweep allowed only the diagonal matrix is solved, in every kernel."""
+    for header in emulated.SOURCES.iterdir():
+        text = header.read_text().replace("per_eigenvalue = 30;", "per_eigenvalue = 0;")
+        (tmp_path / header.name).write_text(text)
+    layout = layouts.choose(n, np.dtype(dtype), eigenvectors=True)
+    kernel = cuda_emulator.load(
+        tmp_path / layout.source, layout.expression, (tmp_path,)
+    )
+    a = random_hermitian(rng, (3, n, n), dtype)
+    a[1] = np.diag(np.arange(n))
+    real = a.real.dtype
+    outputs = [Buffer((3, n), real), Buffer((3, n, n), dtype), Buffer(3, "i4")]
+    arguments = (a, "L", np.int32(0), *outputs)
+    tail = launcher.arguments(*arguments, pointer=lambda x: x)[1:]
+    grid = launcher.grid(layout, 3)
+    kernel(grid, layout.threads, layout.shared, [Buffer.of(a), *tail])
+    w, v, status = (x.array for x in outputs)
+    assert status.tolist() == [Status.NO_CONVERGENCE, Status.OK, Status.NO_CONVERGENCE]
+    assert np.isnan(w[[0, 2]]).all()
+    assert np.isnan(v[[0, 2]]).all()
+    assert_eigh(a[1], w[1], v[1])
