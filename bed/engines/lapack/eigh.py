@@ -34,16 +34,9 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     def solve(start: int, stop: int) -> None:
         part = slice(start, stop)
         scaled, exponent, finite = prepare(np, a[part], uplo)
-        converged = _solve_block(scaled, uplo, w[part], None if v is None else v[part])
-        finish(
-            np,
-            w[part],
-            None if v is None else v[part],
-            status[part],
-            exponent,
-            finite,
-            converged,
-        )
+        values, vectors = w[part], None if v is None else v[part]
+        converged = _solve_block(scaled, uplo, values, vectors)
+        finish(np, values, vectors, status[part], exponent, finite, converged)
 
     with _blas().limit(limits=1, user_api="blas"):
         for_blocks(solve, batch, max(1, BLOCK_ENTRIES // (n * n)))

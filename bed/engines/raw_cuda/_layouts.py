@@ -106,6 +106,17 @@ class Rows:
     kernel: str = "chase"
 
 
+# Two words an element: half as many elements a lane as in float32.
+_TWO_WORDS_SMALL = (
+    Rows(8, 4, 2, (6, 6)),
+    Rows(12, 4, 3, (4, 4)),
+    Rows(16, 8, 2, (4, 4)),
+    Rows(20, 8, 3, (3, 3)),
+    Rows(24, 8, 3, (2, 2)),
+    Rows(28, 16, 2, (3, 3)),
+)
+_TWO_WORDS_LARGE = (Rows(40, 32, 2, (2, 2)), Rows(48, 32, 2, (2, 2)))
+
 # Few lanes a matrix, as the chain of rotations (group) or the loads of rotations
 # (chase) cost the same for each lane; as many as the registers need. Sizes in between
 # are padded to the next N, so N grows in steps that cost little.
@@ -124,29 +135,8 @@ LANES = {
         Rows(56, 32, 2, (3, 3)),
         Rows(64, 32, 2, (3, 3)),
     ),
-    # Two words an element: half as many elements a lane.
-    "float64": (
-        Rows(8, 4, 2, (6, 6)),
-        Rows(12, 4, 3, (4, 4)),
-        Rows(16, 8, 2, (4, 4)),
-        Rows(20, 8, 3, (3, 3)),
-        Rows(24, 8, 3, (2, 2)),
-        Rows(28, 16, 2, (3, 3)),
-        Rows(32, 16, 2, (2, 2)),
-        Rows(40, 32, 2, (2, 2)),
-        Rows(48, 32, 2, (2, 2)),
-    ),
-    "complex64": (
-        Rows(8, 4, 2, (6, 6)),
-        Rows(12, 4, 3, (4, 4)),
-        Rows(16, 8, 2, (4, 4)),
-        Rows(20, 8, 3, (3, 3)),
-        Rows(24, 8, 3, (2, 2)),
-        Rows(28, 16, 2, (3, 3)),
-        Rows(32, 16, 2, (3, 3)),
-        Rows(40, 32, 2, (2, 2)),
-        Rows(48, 32, 2, (2, 2)),
-    ),
+    "float64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, (2, 2)), *_TWO_WORDS_LARGE),
+    "complex64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, (3, 3)), *_TWO_WORDS_LARGE),
     # Four words: one row a lane for most sizes.
     "complex128": (
         Rows(8, 8, 1, (5, 5)),

@@ -35,14 +35,12 @@ struct Limits;
 template <>
 struct Limits<float> {
   static constexpr float eps = 0x1p-24f;          // unit roundoff
-  static constexpr float tiny = 0x1p-126f;        // smallest normal number
-  static constexpr float negligible = 0x1p-102f;  // tiny / eps: exact squares above
+  static constexpr float negligible = 0x1p-102f;  // smallest normal / eps
   static constexpr float floor = 0x1p-51f;        // its root: smaller couplings drop
 };
 template <>
 struct Limits<double> {
   static constexpr double eps = 0x1p-53;
-  static constexpr double tiny = 0x1p-1022;
   static constexpr double negligible = 0x1p-969;
   static constexpr double floor = 0x1p-484;
 };
@@ -86,16 +84,6 @@ BED_DEVICE R conj(R x) {
 template <typename R>
 BED_DEVICE Complex<R> conj(Complex<R> x) {
   return {x.re, -x.im};
-}
-
-// x·s for real s.
-template <typename R>
-BED_DEVICE R scale(R x, R s) {
-  return x * s;
-}
-template <typename R>
-BED_DEVICE Complex<R> scale(Complex<R> x, R s) {
-  return {x.re * s, x.im * s};
 }
 
 // acc + x·y.
