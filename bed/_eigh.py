@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _interop
-from ._normalize import normalize, normalize_uplo
+from ._normalize import normalize, normalize_rule, normalize_uplo
 from ._policy import choose
 from ._status import (
     EighInfoResult,
@@ -16,8 +16,10 @@ from ._status import (
 from ._symmetry import raise_on_asymmetry
 from .engines import allocate
 
-# Name of a library to what gives its module in `bed.autograd`, with an `eigh` and an
-# `eigvalsh` like those below. Filled in there, because this file is below that one.
+# Name of a library to what gives its module in `bed.autograd`, with the functions
+# `decompose(a, uplo, check, driver, rule) -> (w, v, status)` and
+# `values(a, uplo, check, driver) -> (w, status)`. Filled in there, because this file is
+# below that one.
 DIFFERENTIABLE: dict[str, Callable] = {}
 
 
@@ -28,6 +30,9 @@ def eigh(
     check: bool | str = False,
     return_info: bool = False,
     driver: str = "auto",
+    gradient: str = "exact",
+    degree: int = 9,
+    check_phase: bool = False,
 ) -> EighResult | EighInfoResult:
     """Eigenvalues and eigenvectors of a batch of symmetric or Hermitian matrices.
 
@@ -52,6 +57,19 @@ def eigh(
     driver : str, optional
         Name of the engine, see `bed.show_config`. By default chosen by size and device,
         see `bed.explain`.
+    gradient : str, optional
+        What stands for 1/(λⱼ − λᵢ) in the derivative of the eigenvectors: ``"exact"``,
+        or one of the approximations ``"taylor"``, ``"pade"``, ``"power_iteration"`` and
+        ``"truncated"``, which are bounded where eigenvalues nearly coincide and wrong
+        by as much. `bed._gradients` has their formulas, bounds and errors.
+    degree : int, optional
+        Of ``"taylor"`` and ``"power_iteration"``.
+    check_phase : bool, optional
+        Look in the derivative whether the loss depends on the phases of complex
+        eigenvectors, which are arbitrary: it has no derivative then. What is seen is
+        the first order, at the phases that came out. torch raises RuntimeError in
+        backward, after waiting for the device; JAX, where traced code cannot raise,
+        gives NaN as the gradient of such a matrix.
 
     Returns
     -------
@@ -74,7 +92,7 @@ def eigh(
     TypeError
         The dtype is not accepted.
     ValueError
-        Unknown `UPLO`, `check` or `driver`.
+        Unknown `UPLO`, `check`, `driver` or `gradient`, or a `degree` below zero.
     ImportError
         The array or the engine needs a package that is not installed.
 
@@ -110,10 +128,12 @@ def eigh(
     array([[ 1.,  3.],
            [-3.,  0.]])
     """
+    rule = normalize_rule(gradient, degree, check_phase)
     if library := _interop.followed_by(a):
-        rules = DIFFERENTIABLE[library]()
-        return rules.eigh(a, UPLO, check=check, return_info=return_info, driver=driver)
-    w, v, status = solve(a, UPLO, check, driver)
+        differentiable = DIFFERENTIABLE[library]().decompose
+        w, v, status = differentiable(a, UPLO, check, driver, rule)
+    else:
+        w, v, status = solve(a, UPLO, check, driver)
     return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
 
 
@@ -127,7 +147,8 @@ def eigvalsh(
 ) -> Any:
     """Eigenvalues of a batch of symmetric or Hermitian matrices.
 
-    Parameters, errors and promises are those of `eigh`.
+    Parameters, errors and promises are those of `eigh`. The derivative of eigenvalues
+    is always exact.
 
     Returns
     -------
@@ -141,11 +162,9 @@ def eigvalsh(
     array([1., 3.])
     """
     if library := _interop.followed_by(a):
-        rules = DIFFERENTIABLE[library]()
-        return rules.eigvalsh(
-            a, UPLO, check=check, return_info=return_info, driver=driver
-        )
-    w, _, status = solve(a, UPLO, check, driver, eigenvectors=False)
+        w, status = DIFFERENTIABLE[library]().values(a, UPLO, check, driver)
+    else:
+        w, _, status = solve(a, UPLO, check, driver, eigenvectors=False)
     return EigvalshInfoResult(w, status) if return_info else w
 
 
@@ -155,27 +174,35 @@ def solve(a, uplo, check, driver, *, eigenvectors=True):
     if check not in (False, True, "hermitian"):
         raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")
     received = _interop.receive(a)
+    with received.running():
+        w, v, status = _run(received, uplo, check, driver, eigenvectors)
+        if v is not None:
+            v = received.give_back_vectors(v)
+        return received.give_back(w), v, received.give_back(status)
+
+
+def _run(received, uplo, check, driver, eigenvectors):
+    """Outputs as `received.empty` makes them, filled, with the caller's axes."""
     problem = normalize(received)
     engine = choose(problem.n, received.device, driver).engine
     a = problem.array_for(engine)
     batch, n = a.shape[:2]
-    outputs = allocate(
-        received.empty, (batch, n), problem.dtype, eigenvectors=eigenvectors
-    )
+    leading, dtype = problem.leading, problem.dtype
+    # With the caller's axes from the beginning: to torch, a view is not a new tensor.
+    outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
     if check == "hermitian":
-        raise_on_asymmetry(problem.a.astype(problem.dtype, copy=False), problem.leading)
-    if batch and n:
-        engine.load()(a, uplo, eigenvectors=eigenvectors, out=outputs)
+        raise_on_asymmetry(problem.a.astype(dtype, copy=False), leading)
+    opened: list[Any] = [None if x is None else received.opened(x) for x in outputs]
+    status = opened[-1]
+    if not batch * n:
+        status[...] = int(Status.OK)
     else:
-        outputs[2][...] = int(Status.OK)
-    w, v, status = outputs
-    if len(problem.leading) != 1:
-        w, v, status = (
-            None if x is None else x.reshape(problem.leading + x.shape[1:])
-            for x in outputs
-        )
+        if len(leading) != 1:
+            opened = [
+                None if x is None else x.reshape((batch, *x.shape[len(leading) :]))
+                for x in opened
+            ]
+        engine.load()(a, uplo, eigenvectors=eigenvectors, out=tuple(opened))
     if check:
         raise_on_failure(_interop.to_host(status))
-    if v is not None:
-        v = received.give_back_vectors(v)
-    return received.give_back(w), v, received.give_back(status)
+    return outputs

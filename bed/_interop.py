@@ -1,13 +1,17 @@
 """Arrays of other libraries, in and out. No other file knows an array library.
 
 `receive` turns what the caller passed into a NumPy array (host memory) or a CuPy array
-(GPU memory) over the same memory, and `Received.give_back` wraps results for the
-caller's library, again over the same memory. Nothing moves between host and device.
+(GPU memory) over the same memory. Results are allocated by the caller's own library
+where it can hand out memory to write into, and opened for the engine in the same way;
+where it cannot, the finished array is wrapped, again over the same memory. Nothing
+moves between host and device, and work on a GPU is queued where the caller's own is.
 """
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,13 @@ import numpy as np
 # JAX borrows foreign memory only at this alignment, and copies otherwise.
 JAX_ALIGNMENT = 64  # bytes
 
-_DLPACK_CPU = 1  # kDLCPU of the DLPack standard
+# Device types of the DLPack standard that bed can work on.
+_DLPACK_CPU = 1  # kDLCPU
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+
+def _same(array):
+    return array
 
 
 @dataclass(frozen=True)
@@ -29,18 +39,25 @@ class Received:
     device : str
         ``"cpu"`` or ``"cuda"``.
     empty : callable
-        ``empty(shape, dtype)``: uninitialised output memory that `give_back` can wrap.
+        ``empty(shape, dtype)``: an uninitialised output, of the caller's library where
+        it has arrays to write into.
+    opened : callable
+        The NumPy or CuPy array over such an output, for the engine.
     give_back : callable
-        Wraps an output array for the caller's library.
+        A finished output as an array of the caller's library.
     give_back_vectors : callable
         The same for eigenvectors, which keep an ndarray subclass as NumPy's do.
+    running : callable
+        A context in which the array's device and the caller's stream are current.
     """
 
     array: Any
     device: str
-    empty: Callable
-    give_back: Callable
-    give_back_vectors: Callable
+    empty: Callable = np.empty
+    opened: Callable = _same
+    give_back: Callable = _same
+    give_back_vectors: Callable = _same
+    running: Callable[[], AbstractContextManager] = nullcontext
 
 
 def receive(a: Any) -> Received:
@@ -60,20 +77,19 @@ def receive(a: Any) -> Received:
         GPU memory without CuPy.
     """
     if isinstance(a, np.ndarray):
-        return _host(np.asarray(a), vectors=_subclass_wrapper(a))
+        vectors = _same if type(a) is np.ndarray else a.__array_wrap__
+        return Received(np.asarray(a), "cpu", give_back_vectors=vectors)
     if _is_instance(a, "torch", "Tensor"):
         return _receive_torch(a)
     if _is_instance(a, "jax", "Array"):
         return _receive_jax(a)
     if _is_instance(a, "cupy", "ndarray"):
-        return _device(a)
+        return _receive_cupy(a)
     if hasattr(a, "__dlpack__") and hasattr(a, "__dlpack_device__"):
-        if a.__dlpack_device__()[0] == _DLPACK_CPU:
-            return _host(np.from_dlpack(a), _from_dlpack_of(a))
-        return _device(_cupy().from_dlpack(a), _from_dlpack_of(a))
+        return _receive_dlpack(a)
     if hasattr(a, "__cuda_array_interface__"):
-        return _device(_cupy().asarray(a))
-    return _host(np.asarray(a))
+        return _receive_cupy(_cupy().asarray(a))
+    return Received(np.asarray(a), "cpu")
 
 
 def followed_by(a: Any) -> str | None:
@@ -111,24 +127,6 @@ def _is_instance(a, library: str, name: str) -> bool:
     return cls is not None and isinstance(a, cls)
 
 
-def _same(array):
-    return array
-
-
-def _host(array, give_back=_same, *, vectors=None, empty=np.empty) -> Received:
-    return Received(array, "cpu", empty, give_back, vectors or give_back)
-
-
-def _device(array, give_back=_same) -> Received:
-    cupy = _cupy()
-
-    def empty(shape, dtype):
-        with array.device:  # which need not be the current one
-            return cupy.empty(shape, dtype)
-
-    return Received(array, "cuda", empty, give_back, give_back)
-
-
 def _cupy():
     try:
         import cupy
@@ -140,10 +138,12 @@ def _cupy():
     return cupy
 
 
-def _subclass_wrapper(a: np.ndarray) -> Callable:
-    if type(a) is np.ndarray:
-        return _same
-    return a.__array_wrap__  # called with one argument, as numpy.linalg does
+def _receive_cupy(array, give_back: Callable = _same) -> Received:
+    def running():
+        return array.device  # which need not be the current one
+
+    empty = _cupy().empty
+    return Received(array, "cuda", empty, _same, give_back, give_back, running=running)
 
 
 def _torch_follows(a) -> bool:
@@ -165,32 +165,83 @@ def _receive_torch(a) -> Received:
 
     if a.layout != torch.strided:
         raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
+    if a.device.type not in ("cpu", "cuda"):
+        raise TypeError(
+            f"expected a tensor on the CPU or a CUDA device, got {a.device}"
+        )
+    device = a.device
     a = a.detach().resolve_conj().resolve_neg()
     widened = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
     a = a.to(widened.get(a.dtype, a.dtype))  # NumPy has no name for these two
-    if a.device.type == "cpu":
-        return _host(a.numpy(), torch.from_numpy)
-    if a.device.type == "cuda":
-        return _device(_cupy().from_dlpack(a), torch.from_dlpack)
-    raise TypeError(f"expected a tensor on the CPU or a CUDA device, got {a.device}")
+
+    def empty(shape, dtype):
+        return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
+
+    if device.type == "cpu":
+        return Received(a.numpy(), "cpu", empty, torch.Tensor.numpy)
+
+    cupy = _cupy()
+
+    @contextmanager
+    def running():
+        stream = torch.cuda.current_stream(device).cuda_stream
+        with (
+            cupy.cuda.Device(device.index),
+            cupy.cuda.ExternalStream(stream, device.index),
+        ):
+            yield
+
+    with running():  # DLPack makes the stream that takes an array wait for its own
+        array = cupy.from_dlpack(a)
+    return Received(array, "cuda", empty, cupy.from_dlpack, running=running)
+
+
+@cache
+def _torch_dtype(dtype: np.dtype):
+    return getattr(sys.modules["torch"], dtype.name)
 
 
 def _receive_jax(a) -> Received:
     import jax
 
     platforms = {device.platform for device in a.devices()}
+    from_dlpack = jax.numpy.from_dlpack
     if platforms == {"cpu"}:
-        return _host(np.asarray(a), jax.numpy.from_dlpack, empty=_empty_for_jax)
+        return Received(
+            np.asarray(a), "cpu", _empty_for_jax, _same, from_dlpack, from_dlpack
+        )
     if platforms <= {"gpu", "cuda"}:
-        return _device(_cupy().from_dlpack(a), jax.numpy.from_dlpack)
+        return _receive_cupy(_cupy().from_dlpack(a), from_dlpack)
     raise TypeError(f"expected an array on the CPU or a CUDA device, got {platforms}")
 
 
 def _empty_for_jax(shape, dtype) -> np.ndarray:
+    """JAX arrays cannot be written, but JAX takes over memory that is aligned."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.empty(size + JAX_ALIGNMENT, dtype=np.uint8)
     start = -memory.ctypes.data % JAX_ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _receive_dlpack(a) -> Received:
+    """By the DLPack standard of any year: NumPy and CuPy ask in its newest form.
+
+    They ask again in the older ones if the producer does not know the keywords.
+    """
+    kind, _ = a.__dlpack_device__()
+    give_back = _from_dlpack_of(a)
+    if kind in _DLPACK_CUDA:
+        return _receive_cupy(_cupy().from_dlpack(a), give_back)
+    if kind != _DLPACK_CPU:
+        raise TypeError(
+            "expected memory of the CPU or a CUDA device, got "
+            f"{describe(a)} of DLPack device type {int(kind)}"
+        )
+    try:
+        array = np.from_dlpack(a)
+    except (BufferError, RuntimeError) as error:
+        raise TypeError(f"cannot open {describe(a)}: {error}") from error
+    return Received(array, "cpu", np.empty, _same, give_back, give_back)
 
 
 def _from_dlpack_of(a) -> Callable:

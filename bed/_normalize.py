@@ -1,6 +1,7 @@
 """Everything a caller can get wrong about the input, decided in one place."""
 
 import math
+import operator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -100,6 +101,37 @@ def compute_dtype(dtype) -> np.dtype:
 
 
 _ENGINE_SIZES = {"f": (4, 8), "c": (8, 16)}  # bytes
+
+
+class Rule(NamedTuple):
+    """How the eigenvectors of a call are differentiated; see `bed._gradients`."""
+
+    gradient: str = "exact"
+    degree: int = 9
+    check_phase: bool = False
+
+
+GRADIENTS = ("exact", "taylor", "pade", "power_iteration", "truncated")
+
+
+def normalize_rule(gradient: Any, degree: Any, check_phase: Any) -> Rule:
+    """The options of a derivative.
+
+    Raises
+    ------
+    ValueError
+        Unknown gradient, or a degree that is no whole number from 0 on.
+    """
+    if gradient not in GRADIENTS:
+        accepted = ", ".join(repr(name) for name in GRADIENTS)
+        raise ValueError(f"gradient must be one of {accepted}, got {gradient!r}")
+    try:
+        degree = operator.index(degree)
+    except TypeError:
+        raise ValueError(f"degree must be an integer, got {degree!r}") from None
+    if degree < 0:
+        raise ValueError(f"degree must not be negative, got {degree}")
+    return Rule(gradient, degree, bool(check_phase))
 
 
 def normalize_uplo(uplo: Any) -> str:

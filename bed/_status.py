@@ -1,5 +1,6 @@
 """What a call returns, and what it says about matrices that could not be solved."""
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -69,16 +70,24 @@ def raise_on_failure(status: np.ndarray) -> None:
     numpy.linalg.LinAlgError
         Says how many matrices failed, and names the first ten by index and reason.
     """
-    failed = np.argwhere(status != Status.OK)
-    if len(failed) == 0:
+    failed = [tuple(row.tolist()) for row in np.argwhere(status != Status.OK)]
+    if not failed:
         return
+    raise np.linalg.LinAlgError(
+        f"{len(failed)} of {status.size} matrices failed: "
+        + name_failures(failed, lambda index: Status(int(status[index])).reason)
+    )
+
+
+def name_failures(
+    failed: Sequence[tuple[int, ...]],
+    reason: Callable[[tuple[int, ...]], str] | None = None,
+) -> str:
+    """The first ten matrices by batch index, each with a reason, and how many more."""
     lines = []
-    for row in failed[:NAMED_FAILURES]:
-        index = tuple(row.tolist())
-        where = f"matrix {index[0] if len(index) == 1 else index}: " if index else ""
-        lines.append(where + Status(int(status[index])).reason)
+    for index in failed[:NAMED_FAILURES]:
+        where = f"matrix {index[0] if len(index) == 1 else index}" if index else ""
+        lines.append(": ".join(filter(None, [where, reason and reason(index)])))
     if len(failed) > NAMED_FAILURES:
         lines.append(f"and {len(failed) - NAMED_FAILURES} more")
-    raise np.linalg.LinAlgError(
-        f"{len(failed)} of {status.size} matrices failed: " + "; ".join(lines)
-    )
+    return "; ".join(lines)

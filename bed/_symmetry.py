@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._status import NAMED_FAILURES
+from ._status import name_failures
 
 # How far a matrix may be from its conjugate transpose, in n·eps of its largest entry.
 # Products like X Xᵀ, and sums in another order, stay well within one.
@@ -32,18 +32,12 @@ def raise_on_asymmetry(a, leading: tuple[int, ...]) -> None:
     size = abs(a * 0.5).max(axis=(-2, -1))
     relative = difference / np.where(size > 0, size, 1)  # (batch,)
     allowed = ASYMMETRY * n * float(np.finfo(a.dtype).eps)
-    bad = [i for i, x in enumerate(relative.tolist()) if x > allowed]
+    relative = np.reshape(relative.tolist(), leading)  # on the host
+    bad = [tuple(row.tolist()) for row in np.argwhere(relative > allowed)]
     if not bad:
         return
-    lines = []
-    for i in bad[:NAMED_FAILURES]:
-        index = np.unravel_index(i, leading) if leading else ()
-        where = f"matrix {', '.join(map(str, index))}: " if leading else ""
-        lines.append(f"{where}{relative[i]:.2g}")
-    more = (
-        f"; and {len(bad) - NAMED_FAILURES} more" if len(bad) > NAMED_FAILURES else ""
-    )
     raise np.linalg.LinAlgError(
         f"{len(bad)} of {len(a)} matrices are not Hermitian; largest |A - Aᴴ| over "
-        f"largest |A| ({allowed:.2g} is allowed): " + "; ".join(lines) + more
+        f"largest |A| ({allowed:.2g} is allowed): "
+        + name_failures(bad, lambda index: f"{relative[index]:.2g}")
     )

@@ -42,7 +42,11 @@ def test_torch_shares_memory_both_ways(rng):
     received = _interop.receive(a.transpose(1, 2)[::2])
     assert received.array.ctypes.data == a.data_ptr()
     out = received.empty((4, 3), np.dtype("f4"))
-    assert received.give_back(out).data_ptr() == out.ctypes.data
+    assert received.give_back(out) is out  # torch's own memory, in which it is solved
+    assert received.opened(out).ctypes.data == out.data_ptr()
+    for shape in ((3, 3), (2, 2, 3, 3), (4, 3, 3)):
+        for x in bed.eigh(torch.zeros(shape), return_info=True):
+            assert not x._is_view()
 
 
 def test_jax_shares_memory_both_ways(rng):
@@ -129,19 +133,50 @@ def test_any_array_with_dlpack(rng):
     assert_eigh(a, np.from_dlpack(w), np.from_dlpack(v))
 
 
-def test_bare_dlpack_object_comes_back_as_numpy(rng):
-    class Bare:
-        def __init__(self, a):
-            self._a = a
+class Bare:
+    """The DLPack methods in their form of 2023, and nothing else."""
 
-        def __dlpack__(self, **keywords):
-            return self._a.__dlpack__(**keywords)
+    def __init__(self, a):
+        self._a = a
 
-        def __dlpack_device__(self):
-            return self._a.__dlpack_device__()
+    def __dlpack__(self, **keywords):
+        return self._a.__dlpack__(**keywords)
 
+    def __dlpack_device__(self):
+        return self._a.__dlpack_device__()
+
+
+class BareOf2021(Bare):
+    """Knows no keyword but the stream."""
+
+    def __dlpack__(self, stream=None):
+        return self._a.__dlpack__()
+
+
+@pytest.mark.parametrize("producer", [Bare, BareOf2021])
+def test_bare_dlpack_object_comes_back_as_numpy(rng, producer):
     a = random_hermitian(rng, (4, 5, 5), "f8")
+    there = producer(a)
+    assert np.shares_memory(_interop.receive(there).array, a)
+    assert_same_bits(tuple(bed.eigh(there)), tuple(bed.eigh(a)))
+
+
+def test_read_only_memory_by_dlpack(rng):
+    a = random_hermitian(rng, (4, 5, 5), "f8")
+    a.flags.writeable = False
     assert_same_bits(tuple(bed.eigh(Bare(a))), tuple(bed.eigh(a)))
+
+
+def test_dlpack_memory_that_bed_cannot_use():
+    class OnAnotherDevice(Bare):
+        def __dlpack_device__(self):
+            return 8, 0  # kDLMetal
+
+    with pytest.raises(TypeError, match=r"or a CUDA device, got .* device type 8"):
+        bed.eigh(OnAnotherDevice(np.eye(3)))
+    half = Bare(torch.eye(3, dtype=torch.bfloat16))
+    with pytest.raises(TypeError, match=r"cannot open test_interop\.Bare: "):
+        bed.eigh(half)
 
 
 def test_objects_that_are_no_arrays():

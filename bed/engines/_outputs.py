@@ -6,7 +6,7 @@ import numpy as np
 
 
 def allocate(
-    empty: Callable, shape: tuple[int, int], dtype, *, eigenvectors: bool = True
+    empty: Callable, shape: tuple[int, ...], dtype, *, eigenvectors: bool = True
 ):
     """Outputs of the engine contract, uninitialised.
 
@@ -14,7 +14,7 @@ def allocate(
     ----------
     empty : callable
         ``empty(shape, dtype)`` of an array library.
-    shape : (batch, n)
+    shape : (batch, n), or any leading axes in place of the first
     dtype : numpy.dtype
         Of the matrices.
 
@@ -22,10 +22,9 @@ def allocate(
     -------
     w : (batch, n) in the real dtype; v : (batch, n, n) or None; status : (batch,) int32
     """
-    batch, n = shape
-    w = empty((batch, n), _REAL[np.dtype(dtype).char])
-    v = empty((batch, n, n), dtype) if eigenvectors else None
-    return w, v, empty((batch,), _STATUS)
+    w = empty(shape, _REAL[np.dtype(dtype).char])
+    v = empty((*shape, shape[-1]), dtype) if eigenvectors else None
+    return w, v, empty(shape[:-1], _STATUS)
 
 
 _REAL = {"f": np.dtype("f4"), "d": np.dtype("f8"), "F": np.dtype("f4")}
