@@ -93,31 +93,16 @@ References
 """
 
 import math
-import operator
 from typing import Any
 
 from array_api_compat import array_namespace
 
-GRADIENTS = ("exact", "taylor", "pade", "power_iteration", "truncated")
+from ._normalize import normalize_rule
 
 # Exactly repeated eigenvalues come out of LAPACK and of the engines up to 4.6·√n·eps of
 # the largest |w| apart (n = 2 … 64, both precisions, 200 matrices each): what is closer
 # than about twice that counts as equal.
 CUTOFF = 8.0
-
-
-def check_gradient(gradient: str, degree: int) -> int:
-    """Raise ValueError for what is not accepted; the degree as an int."""
-    if gradient not in GRADIENTS:
-        accepted = ", ".join(repr(name) for name in GRADIENTS)
-        raise ValueError(f"gradient must be one of {accepted}, got {gradient!r}")
-    try:
-        degree = operator.index(degree)
-    except TypeError:
-        raise ValueError(f"degree must be an integer, got {degree!r}") from None
-    if degree < 0:
-        raise ValueError(f"degree must not be negative, got {degree}")
-    return degree
 
 
 def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any, Any]:
@@ -128,7 +113,7 @@ def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any,
     w : (..., n) real array
         Eigenvalues, in any order.
     gradient : str, optional
-        One of `GRADIENTS`.
+        One of `bed._normalize.GRADIENTS`.
     degree : int, optional
         K of "taylor" and "power_iteration".
 
@@ -139,7 +124,7 @@ def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any,
     s : (..., 1, 1) real array
         The largest magnitude of `w`, or 1 if all are zero.
     """
-    degree = check_gradient(gradient, degree)
+    gradient, degree, _ = normalize_rule(gradient, degree, False)
     xp = array_namespace(w)
     n = w.shape[-1]
     wi, wj = w[..., :, None], w[..., None, :]

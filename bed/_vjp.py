@@ -40,11 +40,13 @@ algorithmic differentiation", 2008, section 3.1; complex case and gauge: the sam
 argument with Hermitian transposes.)
 """
 
+import math
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from ._gradients import check_gradient, inverse_gaps
+from ._gradients import inverse_gaps
+from ._normalize import normalize_rule
 
 
 def eigh_jvp(
@@ -108,7 +110,7 @@ def eigh_vjp(
     (..., n, n) array, Hermitian
         As for a matrix that is varied within the Hermitian ones: both triangles count.
     """
-    check_gradient(gradient, degree)
+    normalize_rule(gradient, degree, False)
     vh = _conjugate_transpose(v)
     if grad_v is None:
         grad_w = 0 * w if grad_w is None else grad_w
@@ -135,6 +137,22 @@ def phase_dependence(v: Any, grad_v: Any) -> Any:
     if not _is_complex(xp, v):
         return xp.zeros_like(xp.sum(v, axis=-2))
     return xp.imag(xp.sum(xp.conj(v) * grad_v, axis=-2))
+
+
+def depends_on_phase(v: Any, grad_v: Any) -> Any:
+    """Whether a loss depends on the phases of the eigenvectors of each matrix, (...).
+
+    `phase_dependence` is at most the norm of a column of the gradient. Above √eps of
+    the largest of them it counts: losses with a gradient in rounded arithmetic stay
+    some digits below, and one that depends on phases by less is still nearly right.
+    """
+    xp = array_namespace(v, grad_v)
+    change = xp.abs(phase_dependence(v, grad_v))  # (..., n)
+    if change.shape[-1] == 0:
+        return xp.any(change > 0, axis=-1)
+    # Of the entries, not their squares, which may underflow.
+    size = xp.max(xp.sum(xp.abs(grad_v), axis=-2), axis=-1)  # (...)
+    return xp.max(change, axis=-1) > math.sqrt(xp.finfo(v.dtype).eps) * size
 
 
 def _is_complex(xp, x) -> bool:

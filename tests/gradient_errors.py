@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from bed._gradients import GRADIENTS
+from bed._normalize import GRADIENTS
 from bed._vjp import eigh_vjp
 from matrices import EXTENDED
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from bed._gradients import CUTOFF, GRADIENTS, inverse_gaps
+from bed._gradients import CUTOFF, inverse_gaps
+from bed._normalize import GRADIENTS
 from bed._vjp import eigh_jvp, eigh_vjp, phase_dependence
 from gradient_errors import CONDITIONS, errors, orthogonal, spectra
 from matrices import DTYPES, random_hermitian

@@ -12,7 +12,6 @@ that it is differentiated again for second derivatives.
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,43 +20,23 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from .._eigh import solve
-from .._normalize import compute_dtype, normalize_uplo, raise_unless_square
+from .._normalize import Rule, compute_dtype, normalize_uplo, raise_unless_square
 from .._policy import choose
-from .._status import EighInfoResult, EighResult, EigvalshInfoResult
 from .._vjp import eigh_jvp
+from ._jax_phase import phase_checked
 
 
-def eigh(
-    a: jax.Array,
-    UPLO: str = "L",
-    *,
-    check: bool = False,
-    return_info: bool = False,
-    driver: str = "auto",
-) -> EighResult | EighInfoResult:
-    """`bed.eigh` for traced arrays: under jit, grad, vmap, jvp and compositions.
+def decompose(a: jax.Array, uplo, check, driver, rule: Rule):
+    """`bed.eigh` for traced arrays, under jit, grad, vmap, jvp: ``(w, v, status)``.
 
-    Parameters
-    ----------
-    a : jax.Array, shape (..., n, n)
-        float16 and bfloat16 are computed in float32, and the gradient is theirs again.
-    UPLO, return_info, driver
-        As for `bed.eigh`; static.
-    check : False
-        A function that is traced has no values to look at: read the status instead.
-
-    Returns
-    -------
-    As `bed.eigh`, with the same bits.
+    float16 and bfloat16 are computed in float32, and the gradient is theirs again. The
+    bits are those of a call with concrete arrays.
 
     Raises
     ------
-    numpy.linalg.LinAlgError
-        `a` is not a stack of square matrices.
-    TypeError
-        The dtype is not accepted.
     ValueError
-        Unknown `UPLO` or `driver`, or `check` is not False.
+        Besides what `bed.eigh` raises: `check` is not False. A function that is traced
+        has no values to look at.
     NotImplementedError
         ``jax.jit`` for another platform than the CPU, when it compiles.
 
@@ -73,37 +52,28 @@ def eigh(
     depend on the choice of eigenvectors, of their basis in a repeated eigenspace or of
     their phases. A matrix that failed has NaN as gradient; its neighbours keep theirs.
     """
-    a, options = _checked(a, UPLO, check, driver)
-    if jnp.issubdtype(a.dtype, jnp.inexact):
-        w, v, status = _decompose(a, *options)
-    else:  # has no derivative
-        w, v, status = _solve(a, *options, eigenvectors=True)
-    return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
+    a, uplo = _checked(a, uplo, check)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):  # has no derivative
+        return _solve(a, uplo, driver, eigenvectors=True)
+    w, v, status = _decompose(a, uplo, driver, rule)
+    if rule.check_phase and jnp.iscomplexobj(v):
+        v = phase_checked(v)
+    return w, v, status
 
 
-def eigvalsh(
-    a: jax.Array,
-    UPLO: str = "L",
-    *,
-    check: bool = False,
-    return_info: bool = False,
-    driver: str = "auto",
-) -> Any:
-    """`bed.eigvalsh` for traced arrays.
+def values(a: jax.Array, uplo, check, driver):
+    """`bed.eigvalsh` for traced arrays: ``(w, status)``.
 
-    Parameters, errors and notes are those of `eigh`. The eigenvectors are computed when
-    a derivative is taken, and only then.
+    The eigenvectors are computed when a derivative is taken, and only then.
     """
-    a, options = _checked(a, UPLO, check, driver)
+    a, uplo = _checked(a, uplo, check)
     if jnp.issubdtype(a.dtype, jnp.inexact):
-        w, status = _values(a, *options)
-    else:
-        w, status = _solve(a, *options, eigenvectors=False)
-    return EigvalshInfoResult(w, status) if return_info else w
+        return _values(a, uplo, driver)
+    return _solve(a, uplo, driver, eigenvectors=False)
 
 
-def _checked(a, uplo, check, driver):
-    """The array in the dtype that is computed in, and the static options."""
+def _checked(a, uplo, check):
+    """The array in the dtype that is computed in, and the triangle."""
     a = jnp.asarray(a)
     uplo = normalize_uplo(uplo)
     if check is not False:
@@ -115,18 +85,19 @@ def _checked(a, uplo, check, driver):
     dtype = compute_dtype(a.dtype)
     # Integers stay, and are converted where float64 exists.
     inexact = jnp.issubdtype(a.dtype, jnp.inexact)
-    return (a.astype(dtype) if inexact else a), (uplo, driver)
+    return (a.astype(dtype) if inexact else a), uplo
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _decompose(a, uplo, driver):
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _decompose(a, uplo, driver, rule):
     return _solve(a, uplo, driver, eigenvectors=True)
 
 
 @_decompose.defjvp
-def _decompose_jvp(uplo, driver, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver)
-    dw, dv = _differentials(w, v, *tangents)
+def _decompose_jvp(uplo, driver, rule, primals, tangents):
+    (w, v, status) = _decompose(*primals, uplo, driver, rule)
+    (da,) = tangents
+    dw, dv = _differentials(w, v, da, rule)
     return (w, v, status), (dw, dv, _no_tangent(status))
 
 
@@ -137,15 +108,16 @@ def _values(a, uplo, driver):
 
 @_values.defjvp
 def _values_jvp(uplo, driver, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver)
-    dw, _ = _differentials(w, v, *tangents)
+    (w, v, status) = _decompose(*primals, uplo, driver, Rule())
+    (da,) = tangents
+    dw, _ = _differentials(w, v, da, Rule())
     return (w, status), (dw, _no_tangent(status))
 
 
-def _differentials(w, v, da):
+def _differentials(w, v, da, rule):
     # A GPU multiplies float32 with 10 bits by default, and gradients would show it.
     with jax.default_matmul_precision("highest"):
-        return eigh_jvp(w, v, da)
+        return eigh_jvp(w, v, da, gradient=rule.gradient, degree=rule.degree)
 
 
 def _no_tangent(status):

@@ -9,14 +9,13 @@ There are two ways in. An `autograd.Function` has every derivative, and a body t
 and have no forward mode; they are used while compiling, and only then.
 """
 
-from typing import Any
-
 import torch
 from torch.autograd import forward_ad
 
 from .._eigh import solve
-from .._status import EighInfoResult, EighResult, EigvalshInfoResult
-from .._vjp import eigh_jvp, eigh_vjp
+from .._normalize import Rule
+from .._status import name_failures
+from .._vjp import depends_on_phase, eigh_jvp, eigh_vjp
 
 # Computed in another dtype than they come in; the conversion is torch's, and takes the
 # gradient back to the dtype of the input.
@@ -27,34 +26,28 @@ _WIDENED = {
 }
 
 
-def eigh(
-    a: torch.Tensor,
-    UPLO: str = "L",
-    *,
-    check: bool | str = False,
-    return_info: bool = False,
-    driver: str = "auto",
-) -> EighResult | EighInfoResult:
-    """`bed.eigh` for tensors that torch differentiates or traces.
+def decompose(a: torch.Tensor, uplo, check, driver, rule: Rule):
+    """`bed.eigh` for tensors that torch differentiates or traces: ``(w, v, status)``.
 
     The gradient is that of a matrix varied within the Hermitian ones, whatever triangle
     is read: it is Hermitian and fills both triangles, as that of `torch.linalg.eigh`.
     The status has no derivative. Writing into the eigenvalues or eigenvectors before
     backward raises in backward, as torch does for its own functions.
     """
-    w, v, status = _decompose(_widened(a), UPLO, check, driver)
-    return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
+    a = _widened(a)
+    if not torch.compiler.is_compiling():
+        return _Eigh.apply(a, (uplo, check, driver), rule)
+    _refuse_forward_mode(forward_ad.unpack_dual(a).tangent is not None)
+    if rule.check_phase:
+        raise NotImplementedError(
+            "check_phase=True cannot raise inside torch.compile, where there are no "
+            "values to look at: check outside the compiled function"
+        )
+    return _eigh_operator(a, uplo, str(check), driver, rule.gradient, rule.degree)
 
 
-def eigvalsh(
-    a: torch.Tensor,
-    UPLO: str = "L",
-    *,
-    check: bool | str = False,
-    return_info: bool = False,
-    driver: str = "auto",
-) -> Any:
-    """`bed.eigvalsh` for tensors that torch differentiates or traces; see `eigh`.
+def values(a: torch.Tensor, uplo, check, driver):
+    """`bed.eigvalsh` for such tensors: ``(w, status)``.
 
     The eigenvectors are computed too, because the derivative of the eigenvalues is made
     of them. Writing into the eigenvalues is allowed.
@@ -63,22 +56,13 @@ def eigvalsh(
     needs_gradient = a.requires_grad and torch.is_grad_enabled()
     if torch.compiler.is_compiling() and not needs_gradient:
         _refuse_forward_mode(forward_ad.unpack_dual(a).tangent is not None)
-        w, status = _eigvalsh_operator(a, UPLO, str(check), driver)
-    else:
-        w, _, status = _decompose(a, UPLO, check, driver)
-        w = w.clone()  # the other one is saved for backward
-    return EigvalshInfoResult(w, status) if return_info else w
+        return _eigvalsh_operator(a, uplo, str(check), driver)
+    w, _, status = decompose(a, uplo, check, driver, Rule())
+    return w.clone(), status  # the other w is saved for backward
 
 
 def _widened(a):
     return a.to(_WIDENED.get(a.dtype, a.dtype))
-
-
-def _decompose(a, uplo, check, driver):
-    if torch.compiler.is_compiling():
-        _refuse_forward_mode(forward_ad.unpack_dual(a).tangent is not None)
-        return _eigh_operator(a, uplo, str(check), driver)
-    return _Eigh.apply(a, uplo, check, driver)
 
 
 def _refuse_forward_mode(refuse: bool):
@@ -90,63 +74,97 @@ def _refuse_forward_mode(refuse: bool):
         )
 
 
-def _forward_mode(w, v, da):
-    # torch switches forward mode off around `jvp`. An outer level of torch.func needs
-    # it: without, the second derivative by forward over forward is wrong in silence.
-    with _full_precision(v), forward_ad._set_fwd_grad_enabled(True):
-        return eigh_jvp(w, v, da)
-
-
 def _full_precision(x):
     """Keep an autocast around the call of backward out of its products."""
     return torch.autocast(x.device.type, enabled=False)
 
 
-def _save(ctx, inputs, output):
-    """Save what `_gradients` takes."""
-    del inputs
-    # A loss of the eigenvalues alone then has no term with 1/(wⱼ − wᵢ) at all.
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*output[:2])
-
-
-def _gradients(ctx, grad_w, grad_v, _):
-    """Gradients with respect to ``(a, uplo, check, driver)``; None is zero."""
+def _vjp(w, v, grad_w, grad_v, gradient, degree):
     if grad_w is None and grad_v is None:
-        return None, None, None, None
-    w, v = ctx.saved_tensors
+        return None
     with _full_precision(v):
-        return eigh_vjp(w, v, grad_w, grad_v), None, None, None
+        return eigh_vjp(w, v, grad_w, grad_v, gradient=gradient, degree=degree)
 
 
 class _Eigh(torch.autograd.Function):
-    """``(a, uplo, check, driver)`` to ``(w, v, status)``."""
+    """``(a, (uplo, check, driver), rule)`` to ``(w, v, status)``."""
 
     @staticmethod
-    def forward(a, uplo, check, driver):
-        return solve(a, uplo, check, driver)
+    def forward(a, options, rule):
+        del rule
+        return solve(a, *options)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         w, v, status = output
+        ctx.rule = inputs[-1]
         ctx.mark_non_differentiable(status)
+        # A loss of the eigenvalues alone then has no term with 1/(wⱼ − wᵢ) at all.
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(w, v)
         ctx.save_for_forward(w, v)
-        _save(ctx, inputs, output)
 
     @staticmethod
-    def backward(ctx, *gradients):
-        return _gradients(ctx, *gradients)
+    def backward(ctx, grad_w, grad_v, _):
+        w, v = ctx.saved_tensors
+        gradient, degree, check_phase = ctx.rule
+        if check_phase and grad_v is not None and v.is_complex():
+            grad_v = _PhaseChecked.apply(v.detach(), grad_v)
+        return _vjp(w, v, grad_w, grad_v, gradient, degree), None, None
 
     @staticmethod
     def jvp(ctx, da, *_):
         w, v = ctx.saved_tensors
-        return *_forward_mode(w, v, da), None
+        gradient, degree, _ = ctx.rule
+        # torch switches forward mode off around `jvp`. An outer level of torch.func
+        # needs it: without, the second derivative by forward over forward is wrong in
+        # silence.
+        with _full_precision(v), forward_ad._set_fwd_grad_enabled(True):
+            return *eigh_jvp(w, v, da, gradient=gradient, degree=degree), None
 
     @staticmethod
     def vmap(info, in_dims, a, *options):
         """The mapped axis becomes one more leading axis."""
         del info
         return _Eigh.apply(a.movedim(in_dims[0], 0), *options), (0, 0, 0)
+
+
+class _PhaseChecked(torch.autograd.Function):
+    """``(v, grad_v)`` to ``grad_v``, unless the loss depends on phases.
+
+    A function of its own, because only inside one can values be looked at under vmap.
+    """
+
+    @staticmethod
+    def forward(v, grad_v):
+        depends = depends_on_phase(v, grad_v)
+        if depends.any():
+            failed = [tuple(index) for index in depends.nonzero().tolist()]
+            raise RuntimeError(
+                "the loss depends on the phases of the eigenvectors, which are "
+                "arbitrary, and has no derivative: " + name_failures(failed)
+            )
+        return grad_v.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient
+
+    @staticmethod
+    def jvp(ctx, _, tangent):
+        return None if tangent is None else tangent.clone()
+
+    @staticmethod
+    def vmap(info, in_dims, *arguments):
+        moved = [
+            x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
+            for x, axis in zip(arguments, in_dims, strict=True)
+        ]
+        return _PhaseChecked.apply(*moved), 0
 
 
 # An operator has one type for each argument; for `check` it is a string.
@@ -160,8 +178,9 @@ def _in_dual_level():
 
 @torch.library.custom_op("bed::eigh", mutates_args=())
 def _eigh_operator(
-    a: torch.Tensor, uplo: str, check: str, driver: str
+    a: torch.Tensor, uplo: str, check: str, driver: str, gradient: str, degree: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    del gradient, degree
     _refuse_forward_mode(_in_dual_level())
     return solve(a, uplo, _CHECKS.get(check, check), driver)
 
@@ -204,6 +223,19 @@ def _eigh_mapped(info, in_dims, a, *options):
 def _eigvalsh_mapped(info, in_dims, a, *options):
     del info
     return _eigvalsh_operator(a.movedim(in_dims[0], 0), *options), (0, 0)
+
+
+def _save(ctx, inputs, output):
+    *_, gradient, degree = inputs
+    ctx.rule = gradient, degree
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*output[:2])
+
+
+def _gradients(ctx, grad_w, grad_v, _):
+    """Gradients with respect to the arguments of the operator; None is zero."""
+    w, v = ctx.saved_tensors
+    return _vjp(w, v, grad_w, grad_v, *ctx.rule), None, None, None, None, None
 
 
 _eigh_operator.register_autograd(_gradients, setup_context=_save)
