@@ -192,17 +192,11 @@ def _run(received, uplo, check, driver, eigenvectors):
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
     if check == "hermitian":
         raise_on_asymmetry(problem.a.astype(dtype, copy=False), leading)
-    opened: list[Any] = [None if x is None else received.opened(x) for x in outputs]
-    status = opened[-1]
-    if not batch * n:
-        status[...] = int(Status.OK)
+    *_, status = opened = received.open_batch(outputs, leading)
+    if batch and n:
+        engine.load()(a, uplo, eigenvectors=eigenvectors, out=opened)
     else:
-        if len(leading) != 1:
-            opened = [
-                None if x is None else x.reshape((batch, *x.shape[len(leading) :]))
-                for x in opened
-            ]
-        engine.load()(a, uplo, eigenvectors=eigenvectors, out=tuple(opened))
+        status[...] = int(Status.OK)
     if check:
-        raise_on_failure(_interop.to_host(status))
+        raise_on_failure(_interop.to_host(status).reshape(leading))
     return outputs

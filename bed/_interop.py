@@ -7,6 +7,7 @@ where it cannot, the finished array is wrapped, again over the same memory. Noth
 moves between host and device, and work on a GPU is queued where the caller's own is.
 """
 
+import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -58,6 +59,17 @@ class Received:
     give_back: Callable = _same
     give_back_vectors: Callable = _same
     running: Callable[[], AbstractContextManager] = nullcontext
+
+    def open_batch(self, outputs, leading: tuple[int, ...]) -> tuple:
+        """Outputs with the caller's axes as the engine takes them, with one axis."""
+        opened = (None if x is None else self.opened(x) for x in outputs)
+        if len(leading) == 1:
+            return tuple(opened)
+        batch = math.prod(leading)
+        return tuple(
+            None if x is None else x.reshape((batch, *x.shape[len(leading) :]))
+            for x in opened
+        )
 
 
 def receive(a: Any) -> Received:

@@ -336,7 +336,9 @@ def test_hermitian_check(rng):
     bed.eigh(nearly, check="hermitian")
     a[1, 2, 0, 3] += 0.25
     bed.eigh(a, check=True)
-    with pytest.raises(np.linalg.LinAlgError, match=r"1 of 6 .*matrix \(1, 2\): 0\.\d+"):
+    with pytest.raises(
+        np.linalg.LinAlgError, match=r"1 of 6 .*matrix \(1, 2\): 0\.\d+"
+    ):
         bed.eigh(a, check="hermitian")
     with pytest.raises(ValueError, match="check must be"):
         bed.eigh(a, check="symmetric")
