@@ -1,6 +1,7 @@
 """bed: batched eigendecomposition of small symmetric and Hermitian matrices."""
 
 from . import autograd as autograd
+from . import jax as jax
 from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh

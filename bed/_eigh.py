@@ -114,7 +114,8 @@ def eigh(
     ``torch.linalg.eigh``. It is finite where eigenvalues coincide, and right there for
     a loss that does not depend on which basis of their space, and which phases, the
     eigenvectors have. The same holds for JAX arrays under ``grad``, ``jvp``, ``vmap``
-    and, on the CPU, ``jit``.
+    and ``jit``, on the CPU and on CUDA devices; `bed.jax` has the names and arguments
+    of `jax.numpy.linalg`.
 
     Householder tridiagonalisation, then QR iteration with Wilkinson shifts and
     shrinkage as in Song, Sebe and Wang, "Batch-efficient EigenDecomposition for Small

@@ -123,6 +123,22 @@ def to_host(array: Any) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def foreign_stream(address: int, device: int) -> AbstractContextManager:
+    """A CUDA stream of somebody else, by its address, for CuPy to work on."""
+    stream = _cupy().cuda.Stream
+    if hasattr(stream, "from_external"):  # CuPy 14; it deprecates the other
+        return stream.from_external(_ForeignStream(address))
+    return _cupy().cuda.ExternalStream(address, device)
+
+
+class _ForeignStream:
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.address  # version of the protocol
+
+
 def describe(a: Any) -> str:
     """Type, dtype and shape of anything, for error messages."""
     kind = f"{type(a).__module__.partition('.')[0]}.{type(a).__name__}"
@@ -197,10 +213,7 @@ def _receive_torch(a) -> Received:
     @contextmanager
     def running():
         stream = torch.cuda.current_stream(device).cuda_stream
-        with (
-            cupy.cuda.Device(device.index),
-            cupy.cuda.ExternalStream(stream, device.index),
-        ):
+        with cupy.cuda.Device(device.index), foreign_stream(stream, device.index):
             yield
 
     with running():  # DLPack makes the stream that takes an array wait for its own

@@ -48,6 +48,7 @@ PARTS = {
     "unchanged": ("streams", "unchanged"),
     "torch": ("interop", "torch_tensors"),
     "jax": ("interop", "jax_arrays"),
+    "jax_ffi": ("jax_ffi", "under_jit"),
     "sanitizer": ("sanitizer", "sanitizer"),
     "overhead": ("overhead", "overhead"),
     "timings": ("timings", "timings"),

@@ -263,11 +263,11 @@ def test_drivers_are_taken(rng, driver):
     assert_same_bits(_host(result), tuple(expected))
 
 
-@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("platform", ["rocm", "tpu"])
 def test_jit_for_another_platform_is_refused(platform):
     """Lowered for a device that is not there, as `jax.export` does."""
     traced = jax.jit(bed.eigh).trace(jnp.eye(3))
-    with pytest.raises(NotImplementedError, match=rf"jax\.jit on {platform}.*outside"):
+    with pytest.raises(NotImplementedError, match=rf"jax\.jit on {platform}.*CUDA"):
         traced.lower(lowering_platforms=(platform,))
 
 

@@ -15,7 +15,7 @@ SCRIPT = ROOT / "scripts" / "gpu_acceptance.py"
 FILES = [SCRIPT, *sorted((SCRIPT.parent / "acceptance").glob("*.py"))]
 
 # These need a GPU, or a program that is not installed here.
-MAY_BE_MISSING = {"torch", "jax", "sanitizer"}
+MAY_BE_MISSING = {"torch", "jax", "jax_ffi", "sanitizer"}
 
 REHEARSE = """
 import sys
@@ -145,6 +145,36 @@ def test_a_part_that_crashes_leaves_the_others_alone(tmp_path):
     states = [part["state"] for part in data["parts"]]
     assert states == ["failed", "failed", "passed"]
     assert "AttributeError" in data["parts"][0]["failures"][0]
+
+
+JAX_ON_A_GPU = """
+import os
+os.environ["JAX_ENABLE_X64"] = "1"
+import jax
+jax.default_backend = lambda: "gpu"
+"""
+HANDLER_ON_THE_CPU = """
+from jax.interpreters import mlir
+import xla_on_cpu
+from bed.autograd import _xla_eigh, jax as rules
+assert _xla_eigh.problem("cpu") is None
+mlir.register_lowering(rules._solve_p, xla_on_cpu.lower_for_host, platform="cpu")
+"""
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="needs jax: pip install jax")
+def test_the_part_of_jax_jit(tmp_path):
+    """With JAX on the CPU, by the handler for the GPU and by a call back to the CPU."""
+    for change, state in (("", "failed"), (HANDLER_ON_THE_CPU, "passed")):
+        folder = tmp_path / state
+        result = run(
+            *("--only", "jax_ffi", "--out", str(folder)), change=JAX_ON_A_GPU + change
+        )
+        (part,) = report(folder)[0]["parts"]
+        assert part["state"] == state, result.stdout + result.stderr
+        assert part["cases"] > 100
+        if state == "failed":
+            assert "calls back to the host" in part["failures"][1]
 
 
 def test_no_time_left(tmp_path):

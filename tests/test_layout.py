@@ -37,6 +37,7 @@ LAYERS = {
     "_vjp": 5,
     "_eigh": 6,
     "autograd": 7,
+    "jax": 7,
     "linalg": 7,
     "cli": 8,
     "__main__": 9,

@@ -1,11 +1,12 @@
 """The solvers under JAX's jit, grad, vmap, jvp, and what these compose to.
 
 One primitive does the work. Outside `jax.jit` it solves concrete arrays as `bed.eigh`
-does, without copies and on the device they are on; under `jax.jit` it becomes a call
-back to the host, which exists on the CPU alone. It solves any leading axes, so that
-`jax.vmap` only adds one. Its derivative is `bed._vjp.eigh_jvp`: linear in the tangent,
-so that JAX transposes it for reverse mode, and made of functions that JAX knows, so
-that it is differentiated again for second derivatives.
+does, without copies and on the device they are on. Under `jax.jit` it becomes a call
+back to the host on the CPU, and on CUDA a custom call that solves in XLA's memory, on
+XLA's stream (`_xla_eigh.py`). It solves any leading axes, so that `jax.vmap` only adds
+one. Its derivative is `bed._vjp.eigh_jvp`: linear in the tangent, so that JAX
+transposes it for reverse mode, and made of functions that JAX knows, so that it is
+differentiated again for second derivatives.
 
 `bed.eigh` comes here by itself with a traced array; there is no need to import this.
 """
@@ -16,6 +17,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import zero_from_primal
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
@@ -23,6 +25,7 @@ from .._eigh import solve
 from .._normalize import Rule, compute_dtype, normalize_uplo, raise_unless_square
 from .._policy import choose
 from .._vjp import eigh_jvp
+from . import _xla_eigh
 from ._jax_phase import phase_checked
 
 
@@ -38,15 +41,21 @@ def decompose(a: jax.Array, uplo, check, driver, rule: Rule):
         Besides what `bed.eigh` raises: `check` is not False. A function that is traced
         has no values to look at.
     NotImplementedError
-        ``jax.jit`` for another platform than the CPU, when it compiles.
+        ``jax.jit`` for another platform than the CPU and CUDA, when it compiles.
+
+    Warns
+    -----
+    RuntimeWarning
+        ``jax.jit`` on CUDA could not register its handler with XLA, for the reason that
+        is told: what is compiled copies to the host, solves there, and copies back.
 
     Notes
     -----
     The gradient is that of a matrix varied within the Hermitian ones, whatever triangle
     is read: it is Hermitian and fills both triangles, as torch's. ``jnp.linalg.eigh``
     has the same gradient at a Hermitian matrix; at others its results differ, because
-    it reads the mean of both triangles by default. As always in JAX, the gradient with
-    respect to a complex matrix is the conjugate of torch's.
+    it reads the mean of both triangles by default, as `bed.jax.eigh` does. As always in
+    JAX, the gradient with respect to a complex matrix is the conjugate of torch's.
 
     It is finite where eigenvalues coincide, and right there for a loss that does not
     depend on the choice of eigenvectors, of their basis in a repeated eigenspace or of
@@ -98,7 +107,7 @@ def _decompose_jvp(uplo, driver, rule, primals, tangents):
     (w, v, status) = _decompose(*primals, uplo, driver, rule)
     (da,) = tangents
     dw, dv = _differentials(w, v, da, rule)
-    return (w, v, status), (dw, dv, _no_tangent(status))
+    return (w, v, status), (dw, dv, zero_from_primal(status))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
@@ -111,17 +120,13 @@ def _values_jvp(uplo, driver, primals, tangents):
     (w, v, status) = _decompose(*primals, uplo, driver, Rule())
     (da,) = tangents
     dw, _ = _differentials(w, v, da, Rule())
-    return (w, status), (dw, _no_tangent(status))
+    return (w, status), (dw, zero_from_primal(status))
 
 
 def _differentials(w, v, da, rule):
     # A GPU multiplies float32 with 10 bits by default, and gradients would show it.
     with jax.default_matmul_precision("highest"):
         return eigh_jvp(w, v, da, gradient=rule.gradient, degree=rule.degree)
-
-
-def _no_tangent(status):
-    return np.zeros(status.shape, jax.dtypes.float0)
 
 
 # XLA calls back from threads that flush subnormal numbers to zero, which changes bits
@@ -187,14 +192,21 @@ def _call_back(context, operand, *, driver, **options):
 def _refuse(context, *_, **__):
     platforms = ", ".join(context.module_context.platforms)
     raise NotImplementedError(
-        f"bed does not run under jax.jit on {platforms}, where each call would copy to "
-        "the host and back: call it outside jax.jit (grad and vmap work there, without "
-        "copies), or compile for the CPU"
+        f"bed does not run under jax.jit on {platforms}: compile for the CPU or CUDA"
     )
+
+
+def _call_in_place(context, operand, **options):
+    """For `jax.jit` on CUDA: a custom call, or if XLA refuses it, the call back."""
+    if reason := _xla_eigh.problem("cuda"):
+        _xla_eigh.warn_of_copies(reason)
+        return _call_back(context, operand, **options)
+    return _xla_eigh.lower(context, operand, **options)
 
 
 mlir.register_lowering(_solve_p, _refuse)
 mlir.register_lowering(_solve_p, _call_back, platform="cpu")
+mlir.register_lowering(_solve_p, _call_in_place, platform="cuda")
 
 
 def _solve_mapped(arguments, axes, **options):

@@ -1,0 +1,111 @@
+"""The solvers under the names and with the arguments of `jax.numpy.linalg`.
+
+Code that calls ``jnp.linalg.eigh`` or ``jnp.linalg.eigvalsh`` can call these instead.
+They return JAX arrays, whatever they are given. Nothing of JAX is imported before the
+first call.
+
+The one difference from `bed.eigh` is what is read of a matrix: `bed.eigh` reads one
+triangle, these read the mean of both unless ``symmetrize_input=False``.
+"""
+
+from typing import Any
+
+from . import _eigh
+from ._normalize import compute_dtype, raise_unless_square
+
+__all__ = ["eigh", "eigvalsh"]
+
+
+def eigh(
+    a: Any, UPLO: str | None = None, symmetrize_input: bool = True, **options: Any
+) -> Any:
+    """Eigenvalues and eigenvectors of a batch of symmetric or Hermitian matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        What `jax.numpy.asarray` takes, traced arrays included, with a dtype that
+        `bed.eigh` takes.
+    UPLO : {"L", "U"}, optional
+        The triangle that is read where `symmetrize_input` is False. By default "L".
+    symmetrize_input : bool, optional
+        Solve ``(a + aᴴ) / 2``, so that both triangles count, as `jax.numpy.linalg.eigh`
+        does. For a Hermitian matrix of normal numbers this changes nothing.
+    **options
+        `return_info`, `check`, `driver` and whatever else `bed.eigh` has by keyword.
+
+    Returns
+    -------
+    eigenvalues : jax.Array, shape (..., n), real
+        Ascending.
+    eigenvectors : jax.Array, shape (..., n, n)
+        Column ``[..., :, i]`` belongs to eigenvalue ``[..., i]``.
+    status : jax.Array, shape (...), int32
+        Only with ``return_info=True``; see `bed.eigh`.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError, TypeError, ValueError
+        As `bed.eigh`. Also ValueError for ``check="hermitian"`` together with
+        `symmetrize_input`, which would leave nothing to find.
+    ImportError
+        JAX is not installed.
+
+    Notes
+    -----
+    NaN and infinities in either triangle make the matrix fail with `symmetrize_input`,
+    as both triangles are read. The gradient is that of `jax.numpy.linalg.eigh`, at
+    matrices that are not Hermitian too.
+
+    Examples
+    --------
+    >>> import bed.jax
+    >>> w, v = bed.jax.eigh([[2.0, 1.0], [1.0, 2.0]])
+    >>> w.shape, v.shape
+    ((2,), (2, 2))
+    """
+    return _eigh.eigh(_read(a, symmetrize_input, options), UPLO or "L", **options)
+
+
+def eigvalsh(
+    a: Any,
+    UPLO: str | None = "L",
+    *,
+    symmetrize_input: bool = True,
+    **options: Any,
+) -> Any:
+    """Eigenvalues of a batch of symmetric or Hermitian matrices.
+
+    Parameters, errors and notes are those of `eigh`.
+
+    Returns
+    -------
+    eigenvalues : jax.Array, shape (..., n), real
+        Ascending. With ``return_info=True`` a named tuple ``(eigenvalues, status)``.
+
+    Examples
+    --------
+    >>> import bed.jax
+    >>> bed.jax.eigvalsh([[2.0, 1.0], [1.0, 2.0]]).tolist()
+    [1.0, 3.0]
+    """
+    return _eigh.eigvalsh(_read(a, symmetrize_input, options), UPLO or "L", **options)
+
+
+def _read(a, symmetrize, options):
+    """What the solver is given, as an array of JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    a = jnp.asarray(a)
+    if not symmetrize:
+        return a
+    if options.get("check") == "hermitian":
+        raise ValueError(
+            "check='hermitian' finds nothing in matrices that are symmetrised before: "
+            "pass symmetrize_input=False"
+        )
+    raise_unless_square(a.shape)
+    dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
+    half = a.astype(dtype) / 2  # halved first, because the sum could overflow
+    return half + jnp.conj(jnp.swapaxes(half, -1, -2))

@@ -1,0 +1,166 @@
+"""What is compiled for CUDA: with a stand-in for CuPy, and where XLA refuses it."""
+
+import importlib.machinery
+import sys
+import types
+from functools import partial
+
+import numpy as np
+import pytest
+
+import bed
+import emulated
+from bed import engines
+from checks import assert_eigh, assert_same_bits
+from matrices import random_hermitian
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+import xla_on_cpu  # noqa: E402
+from bed.autograd import _xla_c_api as c_api  # noqa: E402
+from bed.autograd import _xla_eigh, _xla_ffi  # noqa: E402
+from bed.autograd import jax as rules  # noqa: E402
+
+DEVICE = 3
+
+
+@pytest.fixture(autouse=True)
+def jax_x64():
+    with xla_on_cpu.x64():
+        yield
+
+
+class StandIn(types.ModuleType):
+    """As much of CuPy as the handler needs, over host memory; notes what is asked."""
+
+    def __init__(self, protocol=True):
+        super().__init__("cupy")
+        self.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+        self.asked = []
+        self.empty = np.empty
+        self.cuda = types.SimpleNamespace(
+            Device=partial(self._enter, "device"),
+            UnownedMemory=lambda *arguments: arguments,
+            MemoryPointer=lambda memory, offset: (*memory, offset),
+            Stream=types.SimpleNamespace(),
+        )
+        if protocol:
+            self.cuda.Stream.from_external = lambda stream: self._enter(
+                "stream", *stream.__cuda_stream__()
+            )
+        else:
+            self.cuda.ExternalStream = partial(self._enter, "external")
+
+    def _enter(self, *what):
+        self.asked.append(what)
+        return _Nothing()
+
+    def ndarray(self, shape, dtype, pointer):
+        address, size, owner, device, offset = pointer
+        assert size == np.prod(shape) * dtype.itemsize
+        assert (owner, device, offset) == (None, DEVICE, 0)
+        return _xla_eigh._host_array(address, shape, dtype)  # CPU and "GPU" share it
+
+
+class _Nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """Something to import in CuPy's place."""
+    emulated.engine_module("eigh")  # not with this stand-in
+    stand_in = StandIn()
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)
+    return stand_in
+
+
+@pytest.fixture
+def as_for_cuda(monkeypatch, cupy):
+    """What is compiled for the CPU calls the handler of CUDA, with an engine for it."""
+    engine = engines.get("numba_cpu").load()
+    xla_on_cpu.engine(monkeypatch, engine, devices=("cuda",))
+    monkeypatch.setattr(_xla_eigh, "TARGET", "bed_eigh_of_test_xla_cuda")
+    handler = jax.ffi.pycapsule(_xla_eigh.HANDLERS["cuda"])
+    jax.ffi.register_ffi_target(_xla_eigh.TARGET, handler, platform="cpu")
+    with xla_on_cpu.compiled_by(_xla_eigh.lower):
+        yield jax.jit(lambda a: bed.eigh(a, driver="temporary"))
+
+
+@pytest.fixture
+def fresh_problem():
+    """Registration is tried again, and what came of it is forgotten."""
+    _xla_eigh.problem.cache_clear()
+    yield
+    _xla_eigh.problem.cache_clear()
+
+
+@pytest.mark.usefixtures("cupy", "fresh_problem")
+def test_the_program_for_cuda_calls_the_handler():
+    traced = jax.jit(lambda a: bed.eigh(a, "u")).trace(jnp.eye(3, dtype="i4"))
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "custom_call @bed_eigh" in text
+    assert "callback" not in text
+    assert 'driver = "auto", uplo = "U"' in text
+    assert "convert %arg0 : (tensor<3x3xi32>) -> tensor<3x3xf64>" in text
+    assert "operand_layouts = [dense<[1, 0]> : tensor<2xindex>]" in text
+
+
+@pytest.mark.parametrize("protocol", [True, False], ids=["protocol", "external"])
+def test_memory_stream_and_device_are_those_of_xla(
+    rng, monkeypatch, cupy, as_for_cuda, protocol
+):
+    """Of CuPy 14, which has a protocol for streams of others, and of older ones."""
+    cupy.__init__(protocol)
+    monkeypatch.setattr(_xla_ffi.Call, "stream", lambda self: 0x5EED)
+    monkeypatch.setattr(_xla_ffi.Call, "device", lambda self: DEVICE)
+    a = random_hermitian(rng, (2, 3, 5, 5), "c8")
+    w, v = as_for_cuda(a)
+    assert_eigh(a, np.asarray(w), np.asarray(v))
+    stream = ("stream", 0, 0x5EED) if protocol else ("external", 0x5EED, DEVICE)
+    assert cupy.asked == [("device", DEVICE), stream]
+
+
+def test_errors_of_xla_are_told(as_for_cuda):
+    """XLA has no stream to give on the CPU."""
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"XLA_FFI_Stream_Get: \w+"):
+        jax.block_until_ready(as_for_cuda(jnp.eye(2)))
+
+
+def _size_of_another(struct):
+    return 8 if struct is c_api.CallFrame else c_api.size(struct)
+
+
+@pytest.mark.usefixtures("cupy", "fresh_problem")
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (("MAJOR", 1), r"XLA's FFI has version 0\.\d+; bed knows 1\.3 and later 1\.x"),
+        (("size", _size_of_another), "XLA_FFI_CallFrame has 168 bytes in XLA, 8 in"),
+    ],
+    ids=["version", "size"],
+)
+def test_another_xla_is_refused_with_a_warning(rng, monkeypatch, change, reason):
+    monkeypatch.setattr(_xla_ffi, *change)
+    a = random_hermitian(rng, (3, 5, 5), "f8")
+    expected = bed.eigh(a)
+    with xla_on_cpu.compiled_by(rules._call_in_place):
+        with pytest.warns(RuntimeWarning, match=f"copy to the host and back.*{reason}"):
+            result = jax.jit(bed.eigh)(a)
+    assert_same_bits(tuple(np.asarray(x) for x in result), tuple(expected))
+
+
+@pytest.mark.usefixtures("fresh_problem")
+def test_without_cupy_a_warning_says_what_to_install(rng, monkeypatch):
+    monkeypatch.setattr(engines, "find_spec", lambda module: None)
+    a = random_hermitian(rng, (3, 5, 5), "f8")
+    xla_on_cpu.engine(monkeypatch, engines._REGISTRY["numba_cpu"].load())
+    with xla_on_cpu.compiled_by(rules._call_in_place):
+        with pytest.warns(RuntimeWarning, match="needs cupy: pip install"):
+            w, v = jax.jit(lambda a: bed.eigh(a, driver="temporary"))(a)
+    assert_eigh(a, np.asarray(w), np.asarray(v))
