@@ -272,6 +272,7 @@ def _receive_dlpack(a) -> Received:
 def _from_dlpack_of(a) -> Callable:
     """`from_dlpack` of the array's library, or the identity if it has none."""
     if hasattr(a, "__array_namespace__"):
-        return a.__array_namespace__().from_dlpack
+        from_dlpack = a.__array_namespace__().from_dlpack
+        return lambda x: from_dlpack(x).to_device(a.device)
     package = sys.modules.get(type(a).__module__.partition(".")[0])
     return getattr(package, "from_dlpack", _same)

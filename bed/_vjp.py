@@ -74,7 +74,9 @@ def eigh_jvp(
     dv : (..., n, n) array
     """
     xp = array_namespace(w, v, da)
-    m = _conjugate_transpose(v) @ _hermitian_part(da) @ v
+    # Hermitian again to the last bit, so that the transpose, JAX's reverse mode, takes
+    # X − Xᴴ before it multiplies: rounding over a gap then stays where the gap is.
+    m = _hermitian_part(_conjugate_transpose(v) @ _hermitian_part(da) @ v)
     dw = xp.real(xp.linalg.diagonal(m)) if _is_complex(xp, m) else xp.linalg.diagonal(m)
     f, s = inverse_gaps(w, gradient, degree)
     return dw, v @ (f * m) / s

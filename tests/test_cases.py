@@ -1,10 +1,14 @@
 """Faults that users reported of other libraries, as tests of bed.
 
 Above each test are the number of the case, the threads, and what went wrong there. Of
-C23, C29, C56 and C57 only what concerns results on a host is tested; not tested are
+C23, C29, C56 and C57 only what concerns results on a host is tested. Elsewhere are
 
-    C27 C55 C61 C65 C67 C68              need a GPU
-    C36 C38 C39 C40 C42 C43 C45 C46 C48  gradients: not offered
+    C36 C38 C39 C40 C42 C43 C45 C46 C48  gradients: test_cases_gradients.py
+    C55 C61 C62 C64 C65 C67 C68 C70      handing over: test_cases_interop.py
+
+and not tested are
+
+    C27                                  needs a GPU: scripts/acceptance/limits.py
     C11 C49 C50 C52                      covariances and whitening: not offered
     C75 C76                              subsets and A x = λ B x: not offered
 """

@@ -15,7 +15,7 @@ SCRIPT = ROOT / "scripts" / "gpu_acceptance.py"
 FILES = [SCRIPT, *sorted((SCRIPT.parent / "acceptance").glob("*.py"))]
 
 # These need a GPU, or a program that is not installed here.
-MAY_BE_MISSING = {"torch", "jax", "jax_ffi", "sanitizer"}
+MAY_BE_MISSING = {"torch", "gradients", "jax", "jax_ffi", "sanitizer"}
 
 REHEARSE = """
 import sys
@@ -175,6 +175,80 @@ def test_the_part_of_jax_jit(tmp_path):
         assert part["cases"] > 100
         if state == "failed":
             assert "calls back to the host" in part["failures"][1]
+
+
+TORCH_ON_THE_CPU = """
+import torch
+from acceptance import handoff, interop
+interop.torch_tensors = lambda run, part: interop.torch_on(torch, "cpu", run, part)
+handoff.gradients = lambda run, part: handoff.gradients_on(torch, "cpu", run, part)
+"""
+WRONG_GRADIENT = """
+from bed.autograd import torch as rules
+right = rules.eigh_vjp
+rules.eigh_vjp = lambda *arguments, **keywords: 1.001 * right(*arguments, **keywords)
+"""
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: pip install torch")
+@pytest.mark.parametrize("wrong", ["", WRONG_GRADIENT])
+def test_the_parts_of_torch(tmp_path, wrong):
+    """With tensors on the CPU; a gradient that is off by a thousandth is seen."""
+    words = ("--only", "torch", "gradients", "--out", str(tmp_path))
+    result = run(*words, change=TORCH_ON_THE_CPU + wrong)
+    tensors, gradients = report(tmp_path)[0]["parts"]
+    assert tensors["state"] == "passed", result.stdout + result.stderr
+    assert tensors["cases"] > 100
+    assert gradients["state"] == ("failed" if wrong else "passed"), result.stdout
+    assert gradients["cases"] == 8
+
+
+ON_THE_FIRST_DEVICE = """
+import contextlib
+from bed import _interop
+right = _interop._receive_cupy
+
+def wrong(*arguments):
+    received = right(*arguments)
+    object.__setattr__(received, "running", contextlib.nullcontext)
+    return received
+
+_interop._receive_cupy = wrong
+"""
+STRIDES_IGNORED = """
+import bed
+right = bed.eigh
+
+def wrong(a, *arguments, **keywords):
+    if hasattr(a, "array"):
+        a = type(a)(a.array, strides=None)
+    return right(a, *arguments, **keywords)
+
+bed.eigh = wrong
+"""
+
+
+@pytest.mark.parametrize(
+    "part, change",
+    [("second_device", ON_THE_FIRST_DEVICE), ("interfaces", STRIDES_IGNORED)],
+)
+def test_faults_of_a_hand_off_are_seen(tmp_path, part, change):
+    result = run("--only", part, "--out", str(tmp_path), change=change)
+    (found,) = report(tmp_path)[0]["parts"]
+    assert found["state"] == "failed", result.stdout + result.stderr
+    assert found["failed"] < found["cases"]
+
+
+def test_memory_that_is_kept_is_seen(tmp_path):
+    change = """
+import bed
+right, kept = bed.eigh, []
+bed.eigh = lambda *arguments: kept.append(right(*arguments))
+"""
+    run("--only", "kept", "--out", str(tmp_path), change=change)
+    (part,) = report(tmp_path)[0]["parts"]
+    assert part["state"] == "failed"
+    assert "bytes more in use after 100 calls" in part["failures"][0]
 
 
 def test_no_time_left(tmp_path):

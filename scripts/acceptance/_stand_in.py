@@ -12,6 +12,7 @@ import importlib.machinery
 import sys
 import time
 import types
+import weakref
 
 import numpy as np
 
@@ -96,6 +97,9 @@ class Pool:
     def total_bytes(self):
         return self.bytes
 
+    def used_bytes(self):
+        return sum(x.nbytes for m in Array.memory if (x := m()) is not None)
+
     def free_all_blocks(self):
         self.bytes = 0
 
@@ -114,13 +118,22 @@ def using_allocator(malloc=None):
 
 
 class Device:
-    id = 0
+    """One of two; arrays and loaded kernels belong to the one that is current."""
+
+    current: list = [0]  # noqa: RUF012
+
+    def __init__(self, index=None):
+        self.id = Device.current[-1] if index is None else index
+
+    def __eq__(self, other):
+        return self.id == other.id
 
     def __enter__(self):
+        Device.current.append(self.id)
         return self
 
     def __exit__(self, *error):
-        pass
+        Device.current.pop()
 
     def synchronize(self):
         for stream in Stream.streams:
@@ -131,10 +144,10 @@ class Array:
     """What the parts and bed need of cupy.ndarray."""
 
     alive: list = []  # noqa: RUF012
-    device = Device()
+    memory: list = []  # noqa: RUF012  # weakly, all that was allocated
 
-    def __init__(self, a):
-        self.a = a
+    def __init__(self, a, device=None):
+        self.a, self.device = a, device or Device()
         # Kernels know addresses alone: memory lives until they are done.
         Array.alive.append(a)
 
@@ -143,14 +156,21 @@ class Array:
             raise AttributeError(name)
         found = getattr(self.a, name)
         if not callable(found):
-            return Array(found) if isinstance(found, np.ndarray) else found
-        return lambda *args, **keywords: wrap(found(*args, **keywords))
+            return self.like(found)
+        return lambda *args, **keywords: self.like(found(*args, **keywords))
+
+    def like(self, x):
+        return Array(x, self.device) if isinstance(x, np.ndarray) else x
 
     def __len__(self):
         return len(self.a)
 
     def __getitem__(self, key):
-        return wrap(self.a[key])
+        return self.like(self.a[key])
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.a.__array_interface__
 
     def __setitem__(self, key, value):
         current_stream().queue(lambda: self.a.__setitem__(key, value))
@@ -169,18 +189,19 @@ class Array:
         return np.array(self.a)
 
 
-def wrap(x):
-    return Array(x) if isinstance(x, np.ndarray) else x
-
-
 def empty(shape, dtype):
     # Dirty, as memory of a pool is.
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     _allocators[-1](size)
-    return Array(np.full(size, 0xA7, np.uint8).view(dtype).reshape(shape))
+    memory = np.full(size, 0xA7, np.uint8)
+    Array.memory.append(weakref.ref(memory))
+    return Array(memory.view(dtype).reshape(shape))
 
 
 def asarray(a):
+    if hasattr(a, "__cuda_array_interface__"):
+        lent = types.SimpleNamespace(__array_interface__=a.__cuda_array_interface__)
+        return Array(np.asarray(lent))
     _allocators[-1](a.nbytes)
     return Array(np.array(a, order="K"))
 
@@ -202,7 +223,7 @@ class Kernel:
     shared: dict = {}  # noqa: RUF012
 
     def __init__(self, name, kernel):
-        self.kernel = kernel
+        self.kernel, self.device = kernel, Device()
         self.run = make(name)
 
     @property
@@ -215,6 +236,7 @@ class Kernel:
 
     def __call__(self, grid, block, arguments, *, shared_mem=0):
         del grid, block
+        assert self.device == Device(), "a kernel of another device"
         if shared_mem > self.max_dynamic_shared_size_bytes:
             raise RuntimeError("CUDA_ERROR_INVALID_VALUE: invalid argument")
         current_stream().queue(lambda: self.run(*arguments))
@@ -251,7 +273,7 @@ def install():
         nvrtc=types.SimpleNamespace(getVersion=lambda: (0, 0)),
         runtime=types.SimpleNamespace(
             driverGetVersion=lambda: 0,
-            getDeviceCount=lambda: 1,
+            getDeviceCount=lambda: 2,
             getDeviceProperties=lambda i: {"name": b"Stand-in S100"},
             memGetInfo=lambda: (1 << 33, 1 << 33),
             runtimeGetVersion=lambda: 0,
