@@ -4,8 +4,9 @@
     PYTHONPATH=. python3 scripts/gpu_acceptance.py
 
 Needs Python 3.10, NumPy, CuPy and a CUDA device; nothing has to be installed besides.
-torch and JAX are checked and timed where they are present, kernels of cuSolverDx where
-`--peers` names a folder (acceptance/cusolverdx.py says what it holds).
+torch and JAX are checked and timed where they are present, the staged engine where
+numba-cuda is, kernels of cuSolverDx where `--peers` names a folder
+(acceptance/cusolverdx.py says what it holds).
 
 Correctness comes first, in parts that do not depend on each other: a part that fails or
 crashes is reported and the rest still run. Then times, until the time is up; what was
@@ -54,7 +55,9 @@ PARTS = {
     "jax": ("interop", "jax_arrays"),
     "jax_ffi": ("jax_ffi", "under_jit"),
     "sanitizer": ("sanitizer", "sanitizer"),
+    "staged": ("staged", "correct"),
     "overhead": ("overhead", "overhead"),
+    "staged_times": ("staged", "times"),
     "timings": ("timings", "timings"),
 }
 # Seconds beyond the budget after which a run that hangs is ended.

@@ -47,14 +47,14 @@ ENGINE = EmulatedEngine(
 
 
 @cache
-def engine_module(name):
-    """A module of the engine, which imports CuPy, with nothing in CuPy's place."""
+def engine_module(name, package="raw_cuda"):
+    """A module of an engine, which imports CuPy, with nothing in CuPy's place."""
     stand_in = types.ModuleType("cupy")
     stand_in.empty = np.empty
     present = sys.modules.get("cupy")
     sys.modules["cupy"] = stand_in
     try:
-        return importlib.import_module(f"bed.engines.raw_cuda.{name}")
+        return importlib.import_module(f"bed.engines.{package}.{name}")
     finally:
         del sys.modules["cupy"]
         if present is not None:

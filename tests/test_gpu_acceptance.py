@@ -125,7 +125,7 @@ bed.eigh = wrong
 
 
 def test_a_wrong_result_fails_the_run(tmp_path):
-    only = ("million", "real", "timings")
+    only = ("million", "real", "staged", "staged_times", "timings")
     result = run("--only", *only, "--out", str(tmp_path), change=WRONG)
     assert result.returncode == 1, result.stdout + result.stderr
     data, text = report(tmp_path)

@@ -15,7 +15,7 @@ where, for every engine alike,
   eigenvectors as columns, or None when `eigenvectors` is False; `status` is
   ``(batch,)`` int32 with the values of `bed._status.Status`.
 - `out` is such a triple to fill, with C-contiguous arrays; nothing else that grows with
-  the batch is allocated by engines that run in one pass.
+  the batch is allocated by engines that run in one pass. Others say what they allocate.
 - Errors stay within tolerance for every finite matrix of any scale: residual,
   orthogonality and eigenvalues within 8·n·eps of max|a|, each matrix on its own.
 - A matrix with NaN or Inf, or one that does not converge, has NaN in all of `w` and `v`
@@ -49,7 +49,7 @@ class Engine:
     Attributes
     ----------
     name : str
-        What `driver=` calls it; also its package under `bed.engines`.
+        What `driver=` calls it.
     devices : tuple of str
         Kinds of memory its arrays may live in, of ``"cpu"`` and ``"cuda"``.
     summary : str
@@ -62,6 +62,8 @@ class Engine:
         Whether the result of a matrix is independent of its batch.
     reads : tuple of str
         Names of further dtypes that it reads as they are and computes in float32.
+    package : str or None
+        Its package under `bed.engines`, where that is not called like the engine.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Engine:
     max_n: int | None = None
     same_bits: bool = True
     reads: tuple[str, ...] = ()
+    package: str | None = None
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""
@@ -85,7 +88,8 @@ class Engine:
 
     def load(self) -> Callable:
         """Import the engine and return its `eigh`."""
-        return importlib.import_module(f"bed.engines.{self.name}").eigh
+        package = self.package or self.name
+        return importlib.import_module(f"bed.engines.{package}").eigh
 
 
 _REGISTRY: dict[str, Engine] = {}
@@ -129,7 +133,8 @@ def describe() -> str:
     return text + ("; not installed: " + ", ".join(absent) if absent else "")
 
 
-_CUPY = ("cupy", "batched-ed[cuda12]' or 'batched-ed[cuda13]")
+_CUDA_EXTRAS = "batched-ed[cuda12]' or 'batched-ed[cuda13]"
+_CUPY = ("cupy", _CUDA_EXTRAS)
 
 register(
     Engine(
@@ -163,6 +168,16 @@ register(
         ("cuda",),
         "cupy.linalg.eigh on the whole batch",
         needs=(_CUPY,),
+    )
+)
+register(
+    Engine(
+        "staged",
+        ("cuda",),
+        "a Numba kernel for each stage, in Python to be read and changed",
+        needs=(_CUPY, ("numba_cuda", _CUDA_EXTRAS)),
+        max_n=128,
+        package="numba_cuda",
     )
 )
 register(

@@ -6,19 +6,18 @@ something waits for its stream, and not before, so that a part which reads too e
 seen. Times are those of NumPy and mean nothing.
 """
 
-import contextlib
 import ctypes
 import importlib.machinery
+import importlib.util
 import sys
 import time
 import types
-import weakref
 
 import numpy as np
 
 from ._stand_in_kernels import make
+from ._stand_in_memory import DEFAULT_POOL, Pool, claim, dirty, using_allocator
 
-UNIT = 512  # bytes in which memory is given out
 # Dynamic shared memory that a kernel may have without asking.
 DEFAULT_SHARED = 48 * 1024
 
@@ -85,38 +84,6 @@ class Event:
         self.stream.synchronize()
 
 
-class Pool:
-    """Counts what was allocated; nothing is used twice."""
-
-    def __init__(self):
-        self.bytes = 0
-
-    def malloc(self, size):
-        self.bytes += -(-size // UNIT) * UNIT
-
-    def total_bytes(self):
-        return self.bytes
-
-    def used_bytes(self):
-        return sum(x.nbytes for m in Array.memory if (x := m()) is not None)
-
-    def free_all_blocks(self):
-        self.bytes = 0
-
-
-DEFAULT_POOL = Pool()
-_allocators = [DEFAULT_POOL.malloc]
-
-
-@contextlib.contextmanager
-def using_allocator(malloc=None):
-    _allocators.append(malloc or (lambda size: None))
-    try:
-        yield
-    finally:
-        _allocators.pop()
-
-
 class Device:
     """One of two; arrays and loaded kernels belong to the one that is current."""
 
@@ -144,7 +111,6 @@ class Array:
     """What the parts and bed need of cupy.ndarray."""
 
     alive: list = []  # noqa: RUF012
-    memory: list = []  # noqa: RUF012  # weakly, all that was allocated
 
     def __init__(self, a, device=None):
         self.a, self.device = a, device or Device()
@@ -190,11 +156,7 @@ class Array:
 
 
 def empty(shape, dtype):
-    # Dirty, as memory of a pool is.
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    _allocators[-1](size)
-    memory = np.full(size, 0xA7, np.uint8)
-    Array.memory.append(weakref.ref(memory))
+    memory = dirty(int(np.prod(shape)) * np.dtype(dtype).itemsize)
     return Array(memory.view(dtype).reshape(shape))
 
 
@@ -202,7 +164,7 @@ def asarray(a):
     if hasattr(a, "__cuda_array_interface__"):
         lent = types.SimpleNamespace(__array_interface__=a.__cuda_array_interface__)
         return Array(np.asarray(lent))
-    _allocators[-1](a.nbytes)
+    claim(a.nbytes)
     return Array(np.array(a, order="K"))
 
 
@@ -249,8 +211,35 @@ def numpy_linalg(name):
     return solve
 
 
+def engine(name):
+    """The CPU engine in the place of one for GPUs that does not launch by CuPy."""
+
+    def eigh(a, uplo="L", *, eigenvectors=True, out=None):
+        from bed.engines import allocate, numba_cpu
+
+        w, v, status = out or allocate(
+            empty, a.shape[:2], a.dtype, eigenvectors=eigenvectors
+        )
+        there = (w.a, v.a if eigenvectors else None, status.a)
+        current_stream().queue(
+            lambda: numba_cpu.eigh(a.a, uplo, eigenvectors=eigenvectors, out=there)
+        )
+        return w, v if eigenvectors else None, status
+
+    module = types.ModuleType(name)
+    module.eigh = eigh
+    return module
+
+
 def install():
-    """Make `import cupy` find the stand-in."""
+    """Make `import cupy` find the stand-in, and engines that need more a substitute."""
+    for package in ("numba_cuda", "cusolver"):
+        name = f"bed.engines.{package}"
+        sys.modules[name] = engine(name)
+    if importlib.util.find_spec("numba_cuda") is None:
+        numba_cuda = types.ModuleType("numba_cuda")
+        numba_cuda.__spec__ = importlib.machinery.ModuleSpec("numba_cuda", None)
+        sys.modules["numba_cuda"] = numba_cuda
     cupy = types.ModuleType("cupy")
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     cupy.__version__ = "stand-in"

@@ -13,7 +13,16 @@ from bed._config import processor
 
 from . import ROOT
 
-PACKAGES = ("numpy", "scipy", "cupy-cuda12x", "cupy-cuda13x", "torch", "jax", "jaxlib")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "torch",
+    "jax",
+    "jaxlib",
+)
 
 
 def describe() -> dict:

@@ -1,0 +1,31 @@
+"""Known spectra on the staged CUDA engine in the simulator."""
+
+import pytest
+
+import bed
+import test_engines as contract
+from bed._data import real_matrices
+from checks import assert_eigh
+from matrices import DTYPES
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 16])
+def test_zoo(driver, rng, n, dtype):
+    contract.test_zoo(driver, rng, n, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [4])
+def test_planted_spectra_at_every_scale(driver, rng, n, dtype):
+    contract.test_planted_spectra_at_every_scale(driver, rng, n, dtype)
+
+
+@pytest.mark.parametrize("name", list(real_matrices()))
+def test_real_matrices(driver, name):
+    a, exact = real_matrices()[name]
+    few = slice(0, 4 if a.shape[-1] <= 16 else 1)
+    a, exact = a[few], exact[few]
+    for uplo in "LU":
+        w, v = bed.eigh(a, uplo, driver=driver, check=True)
+        assert_eigh(a, w, v, exact, uplo)
