@@ -112,7 +112,7 @@ def explain(a: Any, *, driver: str = "auto") -> Explanation:
     >>> import bed, numpy as np
     >>> print(bed.explain(np.ones((1000, 8, 8), np.float16)))
     1000 matrices of 8 × 8, float16 (computed in float32), cpu memory
-    engine numba_cpu: Householder and implicit QR per matrix, threads over the batch
+    engine numba_cpu: Householder and implicit QR, a matrix in each SIMD lane, threads
     because: host array, n ≤ 64
     """
     received = _interop.receive(a)

@@ -1,104 +1,200 @@
-"""The stages of the compiled CPU engine, one matrix at a time."""
+"""The compiled CPU engine: its blocks of matrices, and its stages by themselves."""
+
+import platform
+import re
 
 import numpy as np
 import pytest
+from numba import njit
 
+import bed
+from bed.engines import numba_cpu
 from bed.engines.numba_cpu import _compile
-from bed.engines.numba_cpu._rows import combine_rows, inner
-from bed.engines.numba_cpu.back_transform import back_transform
-from bed.engines.numba_cpu.qr_iteration import qr_iteration
-from bed.engines.numba_cpu.tridiagonalize import tridiagonalize
-from checks import tolerance
-from matrices import DTYPES, random_hermitian, tridiagonal, tridiagonal_eigenvalues, zoo
+from bed.engines.numba_cpu._compile import NARROW, WIDE
+from bed.engines.numba_cpu._load import load_tridiagonal
+from bed.engines.numba_cpu._store import judge, store_status
+from bed.engines.numba_cpu._workspace import workspace
+from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
+from bed.engines.numba_cpu.tridiagonalize import _multiply, _rank_2_update
+from bed.engines.numba_cpu.tridiagonalize import tridiagonalize as reduce_block
+from checks import assert_eigh, assert_same_bits
+from matrices import (
+    DTYPES,
+    EXTENDED,
+    planted,
+    random_hermitian,
+)
+
+# Functions of the inner loops, which are compiled for every dtype and width.
+INNER = (_rotate_rows, _multiply, _rank_2_update)
 
 
-def _reduce(a):
-    """Diagonal, couplings and Q of one matrix."""
-    n = len(a)
-    const = _compile.constants(a.dtype)
-    work = a.copy()
-    d, e = np.full(n, np.nan, a.real.dtype), np.full(n, np.nan, a.real.dtype)
-    tau, scratch = np.full(n, np.nan, a.dtype), np.full(n, np.nan, a.dtype)
-    tridiagonalize(work, d, e, tau, scratch, const)
-    q = np.full((n, n), np.nan, a.dtype)
-    back_transform(work, tau, q, np.full(n, np.nan, a.dtype), const)
-    return d, e[:-1], q
+def _lanes(dtype):
+    return WIDE // np.dtype(dtype).type(0).real.itemsize
+
+
+# --- bits ---------------------------------------------------------------------
+
+
+def _neighbours(kind, rng, shape, dtype):
+    """Matrices that might disturb the one beside them."""
+    n = shape[-1]
+    if kind == "not finite":
+        return np.full(shape, np.nan, dtype)
+    if kind == "graded":
+        w = np.geomspace(1e-30, 1, n).astype(EXTENDED)
+    elif kind == "many sweeps":
+        w = 1 + 1e-5 * np.arange(n).astype(EXTENDED) ** 2
+    elif kind == "zero":
+        return np.zeros(shape, dtype)
+    else:
+        return random_hermitian(rng, shape, dtype)
+    return planted(rng, np.tile(w, (shape[0], 1)), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13, 33])
-def test_reduction_is_a_similarity(rng, n, dtype):
-    for name, a, _ in [("random", random_hermitian(rng, (n, n), dtype), None), *(
-        m for m in zoo(n, dtype, rng) if m.name in {"zero", "ones", "even", "rank one"}
-    )]:  # fmt: skip
-        size = max(abs(a).max(), 1e-30)
-        d, e, q = _reduce(a)
-        wide = np.complex128 if a.dtype.kind == "c" else np.float64
-        q = q.astype(wide)
-        t = tridiagonal(d.astype("f8"), e.astype("f8"))
-        assert abs(a @ q - q @ t).max() <= tolerance(n, dtype) * size, name
-        assert abs(q.conj().T @ q - np.eye(n)).max() <= tolerance(n, dtype), name
+@pytest.mark.parametrize(
+    "kind", ["not finite", "graded", "many sweeps", "zero", "random"]
+)
+def test_neighbours_change_no_bit(rng, dtype, kind):
+    """A matrix alone, and in each lane of a block among others."""
+    n, lanes = 7, _lanes(dtype)
+    a = random_hermitian(rng, (n, n), dtype)
+    a[2:, :2] = a[:2, 2:] = 0  # two blocks: some entries of the result are zero
+    expected = numba_cpu.eigh(a[None])
+    assert (expected[1] == 0).any()
+    block = _neighbours(kind, rng, (lanes, n, n), dtype)
+    for lane in range(lanes):
+        among = block.copy()
+        among[lane] = a
+        found = numba_cpu.eigh(among)
+        assert_same_bits(tuple(x[lane] for x in found), tuple(x[0] for x in expected))
+    assert_same_bits(
+        tuple(x[-1] for x in numba_cpu.eigh(among, "U")), tuple(x[0] for x in expected)
+    )
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
-def test_iteration_diagonalises_and_its_rotations_are_orthogonal(rng, n, dtype):
-    const = _compile.constants(dtype)
-    d0, e0 = rng.uniform(-1, 1, n).astype(dtype), rng.uniform(-1, 1, n).astype(dtype)
-    d, e, z = d0.copy(), e0.copy(), np.eye(n, dtype=dtype)
-    assert qr_iteration(d, e, z, const)
-    t = tridiagonal(d0.astype("f8"), e0[:-1].astype("f8"))
-    z = z.astype("f8")
-    assert abs(z @ t - d[:, None] * z).max() <= tolerance(n, dtype)
-    assert abs(z @ z.T - np.eye(n)).max() <= tolerance(n, dtype)
-    exact = tridiagonal_eigenvalues(d0, e0[:-1])
-    assert abs(np.sort(d) - exact).max() <= tolerance(n, dtype)
+def test_batches_around_a_block_have_the_same_bits(rng, dtype, n):
+    lanes = _lanes(dtype)
+    a = random_hermitian(rng, (2 * lanes + 1, n, n), dtype)
+    w, v, status = numba_cpu.eigh(a)
+    assert not status.any()
+    assert_eigh(a, w, v)
+    sizes = {1, 2, lanes // 4, lanes // 4 + 1, lanes - 1, lanes, lanes + 1}
+    for batch in sorted(sizes - {0}):
+        found = numba_cpu.eigh(a[:batch])
+        assert_same_bits(found, (w[:batch], v[:batch], status[:batch]))
+        values = numba_cpu.eigh(a[:batch], eigenvectors=False)
+        assert_same_bits(values[0], w[:batch])
+
+
+# --- compiled code ------------------------------------------------------------
 
 
 def test_iteration_that_cannot_converge_says_so():
-    const = _compile.constants("f8")
-    d, e = np.ones(3), np.full(3, np.nan)
-    assert not qr_iteration(d, e, np.empty((3, 0)), const)
+    """A coupling that is not a number never becomes negligible, and stays alone."""
+
+    @njit
+    def iterate(d, e, status, const):
+        n = d.shape[1]
+        work, memory = workspace(n, d, d, 32)
+        load_tridiagonal(d, e, 0, len(d), work)
+        qr_iteration(work.d, work.e, n, work.z, len(d) - 3, work.c, work.s, const)
+        finite = work.d[0] == work.d[0]
+        judge(work.d, work.e, n, finite | ~finite, work.code, const)
+        store_status(work, 0, len(d), status)
+        return memory[0].size
+
+    d, e = np.ones((3, 3)), np.full((3, 2), 0.5)
+    e[1] = np.nan
+    status = np.full(3, -1, "i4")
+    assert iterate(d, e, status, _compile.constants(d.dtype))
+    codes = bed.Status.OK, bed.Status.NO_CONVERGENCE, bed.Status.OK
+    assert status.tolist() == list(map(int, codes))
 
 
-def test_small_couplings_are_not_lost_to_an_absolute_threshold():
-    """Couplings of 1e-40 beside an entry of one still decide their own block."""
-    const = _compile.constants("f8")
-    d, e = np.array([1.0, 0, 0]), np.array([0, 1e-40, 0])
-    assert qr_iteration(d, e, np.empty((3, 0)), const)
-    np.testing.assert_allclose(np.sort(d), [-1e-40, 1e-40, 1], rtol=1e-14)
+@pytest.fixture(scope="module")
+def _inner_loops():
+    """Compile the inner loops here: code that comes from the disk cannot be read."""
+
+    @njit
+    def compile_them(a, d, const):
+        n = a.shape[1]
+        work, memory = workspace(n, a, d, WIDE)
+        few, memory_of_few = workspace(n, a, d, NARROW)
+        if n > 0:  # never, but the compiler does not know
+            return 0
+        reduce_block(work.matrix, n, 0, work.d, work.e, work.tau, work.p, work.q, const)
+        reduce_block(few.matrix, n, 0, few.d, few.e, few.tau, few.p, few.q, const)
+        qr_iteration(work.d, work.e, n, work.z, n, work.c, work.s, const)
+        qr_iteration(few.d, few.e, n, few.z, n, few.c, few.s, const)
+        return memory[0].size + memory_of_few[0].size
+
+    for dtype in ("f4", "f8", "c8"):
+        a = np.ones((1, 1, 1), dtype)
+        compile_them(a, np.ones(1, a.real.dtype), _compile.constants(dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n, start", [(1, 0), (3, 1), (4, 0), (9, 2), (16, 3), (6, 6)])
-def test_sums_over_rows(rng, n, start, dtype):
-    const = _compile.constants(dtype)
-    m, v = random_hermitian(rng, (n, n), dtype), random_hermitian(rng, (n, n), dtype)[0]
-    out = np.full(n, np.nan, dtype)
-    combine_rows(v, m, start, out, const)
-    expected = v[start:].conj() @ m[start:, start:]
-    np.testing.assert_allclose(out[start:], expected, atol=tolerance(n, dtype) * 10)
-    assert np.isnan(out[:start]).all()
-    expected = (v[start:].conj() @ m[0, start:]).real
-    assert abs(inner(v, m[0], start, const) - expected) <= tolerance(n, dtype) * 10
-
-
+@pytest.mark.usefixtures("_inner_loops")
 def test_arithmetic_stays_in_single_precision():
     assert {x.dtype for x in _compile.constants("c8")} == {np.dtype("f4")}
-    for function in (tridiagonalize, back_transform, qr_iteration):
+    for function in (*INNER, qr_iteration):
         compiled = [s for s in function.signatures if "float32" in str(s)]
         assert compiled
         for signature in compiled:
             text = function.inspect_llvm(signature)
-            assert "fpext float" not in text, f"{function.__name__} widens to double"
+            assert "fpext" not in text, f"{function.__name__} widens to double"
+            assert "double>" not in text
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="looks for x86 instructions"
+)
+@pytest.mark.usefixtures("_inner_loops")
+@pytest.mark.parametrize("function", INNER)
+def test_inner_loops_are_packed_and_fused(function):
+    signatures = function.signatures
+    assert len(signatures) >= 4  # both precisions, in both widths
+    for signature in signatures:
+        text = function.inspect_asm(signature)
+        assert re.search(r"\bvfn?m(add|sub)\d+p[sd]\b", text)
+        assert not re.search(r"\bvfn?m(add|sub)\d+s[sd]\b", text)
+        assert "callq\t*fma" not in text
+        wide = {str(WIDE // size) for size in (4, 8)}
+        if re.search(rf"Vector\(float\d+, ({'|'.join(wide)})\)", str(signature)):
+            assert re.search(r"\b[yz]mm\d", text), "only short registers are used"
+
+
+@pytest.mark.usefixtures("_inner_loops")
+@pytest.mark.parametrize("function", INNER)
+def test_inner_loops_check_nothing(function):
+    """No test for overlapping memory, no counting of references, no wrapped index."""
+    for signature in function.signatures:
+        text = function.inspect_llvm(signature)
+        assert "memcheck" not in text
+        assert "NRT_incref" not in text
 
 
 def test_cached_code_is_keyed_by_every_source(monkeypatch):
     before = _compile.source_digest()
     original = type(_compile.Path()).read_bytes
+    for name in ("_simd.py", "qr_iteration.py", "_store.py"):
 
-    def changed(path):
-        return original(path) + (b"#" if path.name == "rotations.py" else b"")
+        def changed(path, name=name):
+            return original(path) + (b"#" if path.name == name else b"")
 
-    monkeypatch.setattr(type(_compile.Path()), "read_bytes", changed)
-    assert _compile.source_digest() != before
+        monkeypatch.setattr(type(_compile.Path()), "read_bytes", changed)
+        assert _compile.source_digest() != before
+
+
+@pytest.mark.parametrize(
+    "features, expected", [("+avx2,+fma", False), ("+avx2,+avx512f", True)]
+)
+def test_width_follows_the_processor_numba_compiles_for(
+    monkeypatch, features, expected
+):
+    monkeypatch.setattr(_compile.config, "CPU_FEATURES", features)
+    assert _compile._has_avx512() is expected
+    assert WIDE in (64, 128)

@@ -140,7 +140,7 @@ register(
     Engine(
         "numba_cpu",
         ("cpu",),
-        "Householder and implicit QR per matrix, threads over the batch",
+        "Householder and implicit QR, a matrix in each SIMD lane, threads",
         needs=(("numba", "numba"),),
     )
 )

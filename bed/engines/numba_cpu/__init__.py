@@ -1,5 +1,12 @@
-"""The compiled CPU engine: what `driver="auto"` picks for small host arrays."""
+"""The compiled CPU engine: what `driver="auto"` picks for small host arrays.
 
+The files of the solver work on blocks: one matrix in each lane of a SIMD vector. What a
+vector is stands in `_simd`, its complex twin in `_complex`, arrays of both in
+`_vector_array`; `_workspace`, `_load` and `_store` lead from a batch to blocks and
+back.
+"""
+
+from ._stages import eigh_tridiagonal, tridiagonalize
 from .eigh import eigh
 
-__all__ = ["eigh"]
+__all__ = ["eigh", "eigh_tridiagonal", "tridiagonalize"]

@@ -1,84 +1,176 @@
-"""Implicit QR iteration on one symmetric tridiagonal matrix.
+"""Implicit QR iteration on a block of symmetric tridiagonal matrices.
 
 Wilkinson shifts, shrinkage from the bottom and splits at every negligible coupling
-(Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2, here for
-each matrix at its own speed).
+(Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2). Each matrix
+iterates on its own lowest block that is not diagonal, rows lo … hi, and the block of
+matrices as a whole on the rows that any of them still needs.
+
+A matrix has nothing to do in the rows beyond its own. There a coupling of the bulge, f,
+is zero, and so is the rotation's sine: the recurrence below then gives back d and e as
+they were. That is why no operation of a sweep has to be masked, and why the neighbours
+of a matrix cannot change its bits, but for the sign of a zero.
 """
 
-from bed.engines.scalar import rotations, shifts
-
 from ._compile import inline, kernel
+from ._simd import any_lane, fill, fma, select, sqrt
 
 # Sweeps per eigenvalue before a matrix is given up: about two are usual, and LAPACK
 # allows 30 as well.
 SWEEPS_PER_EIGENVALUE = 30
 
-_givens = inline(rotations.givens)
-_wilkinson_shift = inline(shifts.wilkinson_shift)
-
 
 @kernel
-def qr_iteration(d, e, z, const):
+def qr_iteration(d, e, n, z, columns, c, s, const):
     """Diagonalise T in place.
 
     Parameters
     ----------
     d, e : (n,)
-        Diagonal and couplings (n − 1 of them), of order one. `d` returns the
-        eigenvalues, unsorted.
-    z : (n, m)
-        Row j is multiplied by the rotations as column j of Qᵀ is; m may be 0 for
-        eigenvalues alone.
-
-    Returns
-    -------
-    bool
-        Whether every coupling became negligible.
+        Diagonal and couplings of T, of order one; e[n-1] is not used. `d` returns the
+        eigenvalues, unsorted, and `e` what is left of the couplings: zeros, where the
+        iteration converged.
+    z : (n, ≥ columns)
+        Row j is multiplied by the rotations as column j of Q is.
+    columns : int
+        Even, and 0 for eigenvalues alone.
+    c, s : (2, n)
+        Scratch for the rotations of two sweeps.
     """
-    n = d.shape[0]
-    hi = n - 1
-    for _ in range(SWEEPS_PER_EIGENVALUE * n):
-        while hi > 0 and _negligible(d, e, hi - 1, const):
-            hi -= 1
-        if hi <= 0:
-            return True
-        lo = hi - 1
-        while lo > 0 and not _negligible(d, e, lo - 1, const):
-            lo -= 1
-        _sweep(d, e, z, lo, hi, const)
-    while hi > 0 and _negligible(d, e, hi - 1, const):
-        hi -= 1
-    return hi <= 0
+    for _ in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
+        lo, corner, end = _active(d, e, n - 1, const)
+        if end == 0:
+            return
+        _sweep(d, e, lo, corner, end, c[0], s[0], const)
+        lo, corner, second_end = _active(d, e, end, const)
+        if second_end > 0:
+            _sweep(d, e, lo, corner, second_end, c[1], s[1], const)
+        for i in range(second_end, end):
+            c[1, i], s[1, i] = const.one, const.zero
+        _rotate_rows(z, columns, c, s, end)
+        if second_end == 0:
+            return
+    _active(d, e, n - 1, const)
 
 
 @inline
-def _negligible(d, e, i, const):
-    """Whether coupling i is below rounding; a NaN is not."""
-    size = abs(e[i])
-    return size <= const.eps * (abs(d[i]) + abs(d[i + 1])) or size < const.floor
+def _active(d, e, end, const):
+    """The rows that have to be worked on, and zero for the negligible couplings.
+
+    Returns
+    -------
+    lo
+        In each lane the first row of the lowest block with couplings, or −1.
+    corner
+        The last two diagonal entries of that block, and the coupling between them.
+    end : int
+        The last row of such a block in any lane, or 0.
+    """
+    first = fill(d[0], 0)  # of the block that row i belongs to
+    lo, hi = first - 1, first
+    above, between, below = first, first, first
+    d_i = d[0]
+    for i in range(end):
+        d_next, e_i = d[i + 1], e[i]
+        size = abs(e_i)
+        # A NaN is not negligible.
+        negligible = (size <= const.eps * (abs(d_i) + abs(d_next))) | (
+            size < const.floor
+        )
+        e_i = select(negligible, const.zero, e_i)
+        e[i] = e_i
+        lo, hi = select(negligible, lo, first), select(negligible, hi, i + 1)
+        above = select(negligible, above, d_i)
+        between = select(negligible, between, e_i)
+        below = select(negligible, below, d_next)
+        first = select(negligible, i + 1, first)
+        d_i = d_next
+    while end > 0 and not any_lane(hi >= end):
+        end -= 1
+    return lo, (above, between, below), end
 
 
 @kernel
-def _sweep(d, e, z, lo, hi, const):
-    """Chase one bulge from row `lo` to row `hi`; the couplings between are not zero."""
-    mu = _wilkinson_shift(d[hi - 1], e[hi - 1], d[hi], const.half, const.zero)
-    g = d[lo] - mu
-    c, s, p = const.one, const.one, const.zero
-    for i in range(lo, hi):
-        f = s * e[i]
-        b = c * e[i]
-        c, s, r = _givens(g, f, const.tiny, const.zero, const.one)
-        if i > lo:
-            e[i - 1] = r
-        g = d[i] - p
-        t = (d[i + 1] - g) * s + (c * b + c * b)
-        p = s * t
+def _sweep(d, e, lo, corner, end, c, s, const):
+    """Chase one bulge from row `lo` down in each lane, and note the rotations."""
+    above, between, below = corner
+    shift = _wilkinson_shift(above, between, below, const)
+    zero = fill(d[0], 0)
+    cosine, sine, p, g = zero + 1, zero, zero, zero
+    for i in range(end):
+        d_i, e_i = d[i], e[i]
+        start = lo == i
+        before = g
+        g = select(start, d_i - shift, g)
+        sine = select(start, const.one, sine)
+        f = sine * e_i
+        b = cosine * e_i
+        cosine, sine, r = _givens(g, f, const)
+        c[i], s[i] = cosine, sine
+        if i > 0:
+            e[i - 1] = select(start, before, r)
+        g = d_i - p
+        t = fma(d[i + 1] - g, sine, const.two * (cosine * b))
+        p = sine * t
         d[i] = g + p
-        g = c * t - b
-        x, y = z[i], z[i + 1]
-        for k in range(z.shape[1]):
-            h = x[k]
-            x[k] = c * h + s * y[k]
-            y[k] = c * y[k] - s * h
-    d[hi] -= p
-    e[hi - 1] = g
+        g = fma(cosine, t, -b)
+    d[end] = d[end] - p
+    e[end - 1] = g
+
+
+@inline
+def _givens(g, f, const):
+    """As `bed.engines.scalar.rotations.givens`, but the identity wherever f is zero."""
+    square = fma(f, f, g * g)
+    idle = (f == const.zero) | (square < const.tiny)
+    # One division instead of two, for one more rounding: they are the slowest part.
+    inverse = const.one / sqrt(square)
+    cosine = select(idle, const.one, g * inverse)
+    sine = select(idle, const.zero, f * inverse)
+    return cosine, sine, select(idle, g, square * inverse)
+
+
+@inline
+def _wilkinson_shift(a, b, c, const):
+    """As `bed.engines.scalar.shifts.wilkinson_shift`; NaN where a = c and b = 0."""
+    delta = (a - c) * const.half
+    step = b * (b / (abs(delta) + sqrt(fma(delta, delta, b * b))))
+    return select(delta >= const.zero, c - step, c + step)
+
+
+@kernel
+def _rotate_rows(z, columns, c, s, end):
+    """Apply the rotations of two sweeps to the rows 0 … end.
+
+    In one pass, the second sweep one row behind the first, and for two columns at a
+    time: an entry is loaded and stored once for both sweeps, and what goes from one row
+    to the next stays in registers.
+    """
+    c_1, s_1, c_2, s_2 = c[0], s[0], c[1], s[1]
+    for k in range(0, columns, 2):
+        row = z[0]
+        carried_0, carried_1 = row[k], row[k + 1]  # by the first sweep
+        waiting_0, waiting_1 = carried_0, carried_1  # for the second sweep
+        for i in range(end):
+            row = z[i + 1]
+            y_0, y_1 = row[k], row[k + 1]
+            cosine, sine = c_1[i], s_1[i]
+            x_0 = fma(sine, y_0, cosine * carried_0)
+            x_1 = fma(sine, y_1, cosine * carried_1)
+            carried_0 = fma(-sine, carried_0, cosine * y_0)
+            carried_1 = fma(-sine, carried_1, cosine * y_1)
+            if i == 0:
+                waiting_0, waiting_1 = x_0, x_1
+                continue
+            row = z[i - 1]
+            cosine, sine = c_2[i - 1], s_2[i - 1]
+            row[k] = fma(sine, x_0, cosine * waiting_0)
+            row[k + 1] = fma(sine, x_1, cosine * waiting_1)
+            waiting_0 = fma(-sine, waiting_0, cosine * x_0)
+            waiting_1 = fma(-sine, waiting_1, cosine * x_1)
+        cosine, sine = c_2[end - 1], s_2[end - 1]
+        row = z[end - 1]
+        row[k] = fma(sine, carried_0, cosine * waiting_0)
+        row[k + 1] = fma(sine, carried_1, cosine * waiting_1)
+        row = z[end]
+        row[k] = fma(-sine, waiting_0, cosine * carried_0)
+        row[k + 1] = fma(-sine, waiting_1, cosine * carried_1)

@@ -1,66 +1,150 @@
-"""Householder reduction of one Hermitian matrix to a real tridiagonal one.
+"""Householder reduction of a block of Hermitian matrices to real tridiagonal ones.
 
-A = Q T Qᴴ with Q = H₀ H₁ … H₍n₋₂₎; the paper's section 3.1 (symmetric rank-2 update,
-eqs. 5 and 6) in the numbering of Golub and Van Loan, algorithm 8.3.1.
+A = Q T Qᴴ with Q = H₀ H₁ …; the paper's section 3.1 (symmetric rank-2 update, eqs. 5
+and 6) in the numbering of Golub and Van Loan, algorithm 8.3.1.
+
+Only the upper triangle is held, so that a reflector, which is a conjugated column of
+the lower one, is a row and contiguous. Two rows are worked on at a time: each entry of
+v, p and q that is loaded serves both. Sums are made of short parts: terms that are all
+alike, as in a matrix of ones, round the same way every time, and a running sum of n of
+them would lose n units in the last place.
 """
 
-import numpy as np
-
-from bed.engines.scalar import reflectors
-
-from ._compile import inline, kernel, number
-from ._rows import combine_rows, inner
-
-_reflector = inline(reflectors.reflector)
+from ._compile import CHUNK, inline, kernel
+from ._complex import conj, fma, fma_conj, number, reciprocal, select
+from ._simd import fill, sqrt
 
 
 @kernel
-def tridiagonalize(a, d, e, tau, p, const):
+def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
     """Reduce `a` in place.
 
     Parameters
     ----------
-    a : (n, n)
-        The full matrix, of order one. On return row k holds the reflector vₖ in
-        columns k+1 …, with its leading one.
-    d, e, tau : (n,)
-        Diagonal and couplings of T, real, and the factors τ; only n − 1 of the latter
-        two are set.
-    p : (n,)
-        Scratch, of the dtype of `a`.
+    a : (n, ≥ n)
+        Upper triangle, of order one. On return row k < reflectors holds the reflector
+        vₖ in columns k+1 …, with its leading one.
+    reflectors : int
+        n − 2 for real matrices; n − 1 for complex ones, where the last reflector makes
+        the last coupling real. Not negative.
+    d, e : (n,)
+        Diagonal and couplings of T, real; n − 1 of the latter are set.
+    tau : (n,)
+        Factors of the reflectors.
+    p, q : (n,)
+        Scratch.
     """
-    n = a.shape[0]
-    for k in range(n - 1):
+    for k in range(reflectors):
         d[k] = a[k, k].real
         row = a[k]  # the conjugate of column k
-        tail = inner(row, row, k + 2, const)
-        first = np.conj(row[k + 1])
-        beta, tau_r, tau_i, scale_r, scale_i = _reflector(
-            first.real, first.imag, tail, const.negligible, const.zero, const.one
-        )
+        beta, t, scale = _reflector(a, conj(row[k + 1]), _tail(row, k + 2, n), const)
         e[k] = beta
-        t = number(a, tau_r, tau_i)
         tau[k] = t
-        if tau_r == const.zero and tau_i == const.zero:
-            continue
-        scale = number(a, scale_r, scale_i)
         row[k + 1] = number(a, const.one, const.zero)
         for j in range(k + 2, n):
-            row[j] = np.conj(row[j]) * scale
+            row[j] = scale * conj(row[j])
+        _multiply(a, row, p, q, k + 1, n, const)
+        _complete(row, t, p, q, k + 1, n, const)
+        _rank_2_update(a, row, p, k + 1, n)
+    for k in range(reflectors, n):
+        d[k] = a[k, k].real
+        if k < n - 1:
+            e[k] = a[k, k + 1].real
 
-        # y = A v; the rows of the lower right block are its conjugate columns.
-        combine_rows(row, a, k + 1, p, const)
-        for j in range(k + 1, n):
-            p[j] = np.conj(p[j])
-        # p = τ y, K = |τ|² vᴴy/2, q = p − K v: then Hᴴ A H = A − q vᴴ − v qᴴ.
-        square = tau_r * tau_r + tau_i * tau_i
-        half_k = const.half * square * inner(row, p, k + 1, const)
-        for j in range(k + 1, n):
-            p[j] = t * p[j] - row[j] * half_k
-        for i in range(k + 1, n):
-            v_i = row[i]
-            q_i = p[i]
-            a_i = a[i]
-            for j in range(k + 1, n):
-                a_i[j] -= q_i * np.conj(row[j]) + v_i * np.conj(p[j])
-    d[n - 1] = a[n - 1, n - 1].real
+
+@inline
+def _reflector(a, first, tail, const):
+    """β, τ and 1/(x₀ − β) of the vectors x that begin with `first`.
+
+    As `bed.engines.scalar.reflectors.reflector`, which see, in every lane.
+    """
+    real, imag = first.real, first.imag
+    beyond = fma(imag, imag, tail)
+    idle = beyond <= const.negligible
+    norm = sqrt(fma(real, real, beyond))
+    beta = select(real > const.zero, -norm, norm)
+    none = number(a, const.zero, const.zero)
+    gap = real - beta
+    scale = reciprocal(number(a, gap, imag))
+    t = number(a, -gap / beta, -imag / beta)
+    return select(idle, real, beta), select(idle, none, t), select(idle, none, scale)
+
+
+@inline
+def _tail(row, start, n):
+    """Σ |row[j]|² over j ≥ start."""
+    total = fill(row[start - 1].real, 0)
+    for chunk in range(start, n, CHUNK):
+        part = fill(total, 0)
+        for j in range(chunk, min(chunk + CHUNK, n)):
+            x = row[j]
+            part = fma(x.real, x.real, fma(x.imag, x.imag, part))
+        total = total + part
+    return total
+
+
+@kernel
+def _multiply(a, v, y, other, start, n, const):
+    """y = A v on rows and columns ≥ start of the upper triangle `a`.
+
+    Every entry is used twice, for its row and for its mirror image. The latter sums are
+    collected in `y` and in `other` by turns, for shorter chains of rounding errors.
+    """
+    none = number(a, const.zero, const.zero)
+    for j in range(start, n):
+        y[j], other[j] = none, none
+    i = start
+    while i + 1 < n:
+        row_0, row_1 = a[i], a[i + 1]
+        v_0, v_1 = v[i], v[i + 1]
+        corner = row_0[i + 1]
+        y_0 = fma(row_0[i].real, v_0, corner * v_1)
+        y_1 = fma(row_1[i + 1].real, v_1, v_0 * conj(corner))
+        for chunk in range(i + 2, n, CHUNK):
+            part_0, part_1 = none, none
+            for j in range(chunk, min(chunk + CHUNK, n)):
+                a_0, a_1, v_j = row_0[j], row_1[j], v[j]
+                part_0 = fma(a_0, v_j, part_0)
+                part_1 = fma(a_1, v_j, part_1)
+                y[j] = y[j] + fma_conj(v_1, a_1, v_0 * conj(a_0))
+            y_0, y_1 = y_0 + part_0, y_1 + part_1
+        y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
+        y, other = other, y
+        i += 2
+    if i < n:
+        y[i] = fma(a[i, i].real, v[i], y[i])
+
+
+@kernel
+def _complete(v, t, p, other, start, n, const):
+    """From p + other = A v to q = τ p − (|τ|² vᴴp/2) v: HᴴAH = A − q vᴴ − v qᴴ."""
+    inner = fill(v[start].real, 0)
+    for chunk in range(start, n, CHUNK):
+        part = fill(inner, 0)
+        for j in range(chunk, min(chunk + CHUNK, n)):
+            x, y = v[j], p[j] + other[j]
+            part = fma(x.real, y.real, fma(x.imag, y.imag, part))
+            p[j] = y
+        inner = inner + part
+    square = fma(t.real, t.real, t.imag * t.imag)
+    factor = -const.half * square * inner
+    for j in range(start, n):
+        p[j] = fma(factor, v[j], t * p[j])
+
+
+@kernel
+def _rank_2_update(a, v, q, start, n):
+    """A − q vᴴ − v qᴴ on rows and columns ≥ start of the upper triangle `a`."""
+    i = start
+    while i + 1 < n:
+        row_0, row_1 = a[i], a[i + 1]
+        v_0, v_1, q_0, q_1 = -v[i], -v[i + 1], -q[i], -q[i + 1]
+        row_0[i] = fma_conj(v_0, q[i], fma_conj(q_0, v[i], row_0[i]))
+        for j in range(i + 1, n):
+            v_j, q_j = v[j], q[j]
+            a_0 = fma_conj(v_0, q_j, fma_conj(q_0, v_j, row_0[j]))
+            a_1 = fma_conj(v_1, q_j, fma_conj(q_1, v_j, row_1[j]))
+            row_0[j], row_1[j] = a_0, a_1
+        i += 2
+    if i < n:
+        a[i, i] = fma_conj(-v[i], q[i], fma_conj(-q[i], v[i], a[i, i]))

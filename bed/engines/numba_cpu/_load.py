@@ -1,0 +1,98 @@
+"""From a batch of matrices to a block of vectors, scaled to order one."""
+
+from ._compile import kernel
+from ._simd import fill, maximum, power_of_two, select
+
+
+@kernel
+def load_matrices(a, start, count, lower, work):
+    """Copy one triangle of each matrix to the upper triangle of its lane.
+
+    Parameters
+    ----------
+    a : (batch, n, n)
+        Real or complex; those from `start` on are read.
+    count : int
+        How many; lanes that are left are filled with zero.
+    lower : bool
+        Which triangle to read; the imaginary part of the diagonal is not read.
+    work : Workspace
+    """
+    n, lanes = a.shape[1], work.lanes
+    row, planes, floats = work.row, work.planes, work.floats
+    for i in range(n):
+        for j in range(i):
+            at = (j * row + i) * planes
+            k, m = (i, j) if lower else (j, i)
+            for lane in range(count):
+                x = a[start + lane, k, m]
+                floats[at, lane] = x.real
+                if planes == 2:
+                    floats[at + 1, lane] = -x.imag if lower else x.imag
+        at = i * (row + 1) * planes
+        for lane in range(count):
+            floats[at, lane] = a[start + lane, i, i].real
+            if planes == 2:
+                floats[at + 1, lane] = 0
+    if count < lanes:
+        for at in range(n * row * planes):
+            for lane in range(count, lanes):
+                floats[at, lane] = 0
+
+
+@kernel
+def load_tridiagonal(d, e, start, count, work):
+    """Copy diagonals (batch, n) and couplings (batch, n − 1) to the lanes."""
+    n, lanes, floats = d.shape[1], work.lanes, work.floats
+    for lane in range(count):
+        for i in range(n):
+            floats[work.d_at + i, lane] = d[start + lane, i]
+        for i in range(n - 1):
+            floats[work.e_at + i, lane] = e[start + lane, i]
+        floats[work.e_at + n - 1, lane] = 0
+    for lane in range(count, lanes):
+        for i in range(n):
+            floats[work.d_at + i, lane] = 0
+            floats[work.e_at + i, lane] = 0
+
+
+@kernel
+def scale(rows, n, columns, upper, const):
+    """Bring max|·| of every lane to [0.5, 1) by a power of two.
+
+    A lane that is not finite is replaced by zeros.
+
+    Parameters
+    ----------
+    rows : (n, ≥ columns)
+        Real vectors.
+    columns : int
+    upper : int
+        Columns to skip at the beginning of row i, in multiples of i.
+
+    Returns
+    -------
+    first, second
+        Powers of two that undo it, one after the other: their product may overflow or
+        underflow where the result does not.
+    finite
+        Mask of the lanes that are.
+    """
+    largest = fill(rows[0, 0], 0)
+    finite = largest == const.zero
+    for i in range(n):
+        for j in range(upper * i, columns):
+            size = abs(rows[i, j])
+            finite = finite & (size <= const.huge)
+            largest = maximum(largest, size)
+    largest = select(finite, largest, const.one)
+    # First to the middle of the exponents, where a power of two has an inverse.
+    first = fill(largest, const.one)
+    first = select(largest < const.one / const.large, const.large, first)
+    first = select(largest > const.large, const.one / const.large, first)
+    largest = select(largest == const.zero, const.one, largest * first)
+    second = const.half / power_of_two(largest)
+    for i in range(n):
+        for j in range(upper * i, columns):
+            rows[i, j] = select(finite, rows[i, j] * first * second, const.zero)
+    return const.one / second, const.one / first, finite

@@ -1,0 +1,137 @@
+"""From a block of vectors to the outputs of a batch."""
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from bed._status import Status
+
+from ._compile import kernel
+from ._simd import any_lane, fill, select
+
+# Up to this n the lanes are the inner loop when matrices are stored, which is faster.
+# Beyond it matrices are so far apart that their lines push each other out of the cache.
+SMALL = 8
+
+_OK, _OVERFLOW = int(Status.OK), int(Status.OVERFLOW)
+_NOT_FINITE, _NO_CONVERGENCE = int(Status.NOT_FINITE), int(Status.NO_CONVERGENCE)
+
+
+@kernel
+def sort(d, order, n):
+    """Sort the eigenvalues of every lane, and note in `order` where they came from.
+
+    Neighbours are exchanged until the largest has gone down to the end, then the next:
+    of the same cost whatever the order, and equal values keep theirs.
+    """
+    for i in range(n):
+        order[i] = fill(d[0], i)
+    for end in range(n - 1, 0, -1):
+        d_i, order_i = d[0], order[0]
+        for i in range(end):
+            d_next, order_next = d[i + 1], order[i + 1]
+            swap = d_i > d_next
+            d[i] = select(swap, d_next, d_i)
+            order[i] = select(swap, order_next, order_i)
+            d_i = select(swap, d_i, d_next)
+            order_i = select(swap, order_i, order_next)
+        d[end], order[end] = d_i, order_i
+
+
+@kernel
+def keep_order(order, n):
+    """As `sort` for what is in order."""
+    for i in range(n):
+        order[i] = fill(order[i], i)
+
+
+@kernel
+def unscale(x, n, first, second):
+    """Undo `scale` in place; zeros get a positive sign.
+
+    Theirs is the one thing that the neighbours of a matrix may change.
+    """
+    for i in range(n):
+        x[i] = x[i] * first * second + 0
+
+
+@kernel
+def judge(w, e, n, finite, code, const):
+    """Note in `code` (1,) the `Status` of every lane, as a float.
+
+    `w` (n,) are the eigenvalues that will be stored, `e` the couplings that are left.
+
+    Returns
+    -------
+    lost
+        Mask of the lanes without a result.
+    """
+    status = fill(e[0], _OK)
+    for i in range(n):
+        status = select(abs(w[i]) > const.huge, _OVERFLOW, status)
+    for i in range(n - 1):
+        status = select(e[i] == const.zero, status, _NO_CONVERGENCE)
+    status = select(finite, status, _NOT_FINITE)
+    code[0] = status
+    return (status == _NOT_FINITE) | (status == _NO_CONVERGENCE)
+
+
+@kernel
+def fill_lost(rows, n, columns, lost):
+    """NaN for all of (n, columns) vectors in the lanes that are lost."""
+    if any_lane(lost):
+        for i in range(n):
+            for j in range(columns):
+                rows[i, j] = select(lost, np.nan, rows[i, j])
+
+
+@kernel
+def store_status(work, start, count, status):
+    """Status of every matrix to `status` (batch,) from `start` on."""
+    for lane in range(count):
+        status[start + lane] = np.int32(work.floats[work.code_at, lane])
+
+
+@kernel
+def store_rows(work, at, start, count, out):
+    """Vectors from number `at` on to rows of `out` (batch, m)."""
+    floats = work.floats
+    for lane in range(count):
+        for i in range(out.shape[1]):
+            out[start + lane, i] = floats[at + i, lane]
+
+
+@kernel
+def store_vectors(work, start, count, v, const):
+    """Rows of Qᵀ, in the order noted, to columns of `v` (batch, n, n)."""
+    n, planes, floats, source = v.shape[1], work.planes, work.floats, work.source
+    for j in range(n):
+        for lane in range(count):
+            row = np.int32(floats[work.order_at + j, lane])
+            source[j, lane] = row * np.int32(work.row * planes)
+    if n <= SMALL:
+        for i in range(n):
+            for j in range(n):
+                for lane in range(count):
+                    at = source[j, lane] + i * planes
+                    real, imag = floats[at, lane], floats[at + planes - 1, lane]
+                    v[start + lane, i, j] = _scalar(v, real, imag, const.zero)
+    else:
+        for i in range(n):
+            for lane in range(count):
+                for j in range(n):
+                    at = source[j, lane] + i * planes
+                    real, imag = floats[at, lane], floats[at + planes - 1, lane]
+                    v[start + lane, i, j] = _scalar(v, real, imag, const.zero)
+
+
+def _scalar(a, real, imag, zero):
+    """A scalar of the dtype of `a`, zeros with a positive sign."""
+    raise NotImplementedError
+
+
+@overload(_scalar, inline="always")
+def _scalar_of_parts(a, real, imag, zero):
+    if isinstance(a.dtype, types.Complex):
+        return lambda a, real, imag, zero: complex(real + zero, imag + zero)
+    return lambda a, real, imag, zero: real + zero
