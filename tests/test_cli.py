@@ -1,5 +1,6 @@
 """``python -m bed``, and the examples in docstrings."""
 
+import csv
 import doctest
 import importlib
 import pkgutil
@@ -54,14 +55,29 @@ def test_demo_fails_when_a_result_is_wrong(tmp_path, capsys, monkeypatch):
     assert "ABOVE the 8 n·eps" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("extra", [[], ["--values-only"], ["--driver", "lapack"]])
-def test_bench(capsys, monkeypatch, extra):
+@pytest.mark.parametrize(
+    "extra", [[], ["--values-only"], ["--driver", "lapack"], ["--torch"]]
+)
+def test_bench(capsys, monkeypatch, tmp_path, extra):
+    if "--torch" in extra:
+        pytest.importorskip("torch")
     monkeypatch.setattr("bed.cli._timing.REPEATS", 1)
+    table = tmp_path / "table.csv"
     arguments = ["bench", "--n", "2", "5", "--batch", "20", "--dtype", "float16"]
-    assert main([*arguments, "complex128", "--device", "cpu", *extra]) == 0
+    arguments += ["complex128", "--device", "cpu", "--csv", str(table)]
+    assert main([*arguments, *extra]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 + 4
     assert lines[3].split()[:3] == ["float32", "2", "20"]
+    comments, rows = table.read_text().splitlines()[:2], table.read_text().split("\n")
+    assert all(line.startswith("# ") for line in comments)
+    found = list(csv.DictReader(rows[2:]))
+    assert [(row["dtype"], row["n"]) for row in found] == [
+        (dtype, n) for dtype in ("float32", "complex128") for n in "25"
+    ]
+    for row in found:
+        assert float(row["bed_ms"]) > 0 < float(row["numpy_ms"])
+        assert (float(row["torch_ms"]) > 0) == ("--torch" in extra)
 
 
 def test_bench_checks_before_it_times(monkeypatch):

@@ -46,6 +46,19 @@ def numpy_seconds(solve: Callable) -> float:
         return seconds(solve)
 
 
+def torch_seconds(name: str, a) -> float:
+    """Fastest time of a function of torch.linalg on the CPU with one thread."""
+    import torch
+
+    function, tensor = getattr(torch.linalg, name), torch.from_numpy(a)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return seconds(lambda: function(tensor))
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _nothing() -> None:
     return None
 

@@ -1,6 +1,10 @@
-"""Time bed.eigh against numpy.linalg.eigh on random matrices; results are checked."""
+"""Time bed.eigh against NumPy and torch on random matrices; results are checked."""
 
+import csv
 import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +15,41 @@ from .._config import installed_versions, processor
 from .._interop import put, to_host
 from .._normalize import compute_dtype
 from ..engines._threads import thread_count
-from ._timing import best_device, numpy_seconds, progress, seconds
+from ._timing import best_device, numpy_seconds, progress, seconds, torch_seconds
 from .demo import PROMISE
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
+
+
+HEADER = (
+    f"{'dtype':11}{'n':>4}{'batch':>9} {'engine':11}{'worst n·eps':>12}"
+    f"{'bed ms':>11}{'numpy ms':>11}{'ratio':>7}{'torch ms':>11}{'ratio':>7}"
+    f"{'matrices/s':>13}"
+)
+
+
+class Line(NamedTuple):
+    """One measurement; times in milliseconds, NaN where a peer did not run."""
+
+    dtype: str
+    n: int
+    batch: int
+    engine: str
+    threads: int
+    worst_error: float
+    bed_ms: float
+    numpy_ms: float
+    torch_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.dtype:11}{self.n:4}{self.batch:9} {self.engine:11}"
+            f"{self.worst_error:12.2f}{self.bed_ms:11.3f}"
+            f"{self.numpy_ms:11.3f}{self.numpy_ms / self.bed_ms:7.2f}"
+            f"{self.torch_ms:11.3f}{self.torch_ms / self.bed_ms:7.2f}"
+            f"{self.batch / self.bed_ms * 1e3:13.4g}"
+        )
 
 
 def add_arguments(parser) -> None:
@@ -26,6 +60,8 @@ def add_arguments(parser) -> None:
     parser.add_argument("--driver", default="auto", help="engine, see `info`")
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--values-only", action="store_true", help="time eigvalsh")
+    parser.add_argument("--torch", action="store_true", help="time torch.linalg too")
+    parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--seed", type=int, default=None)
 
 
@@ -33,26 +69,39 @@ def run(options) -> int:
     """Print one line for every combination of the options."""
     device = options.device or best_device()
     seed = secrets.randbits(32) if options.seed is None else options.seed
-    rng = np.random.default_rng(seed)
-    print(f"{processor()}; {', '.join(installed_versions())}")
-    print(
-        f"seed {seed}; {device}; bed: {thread_count()} threads; numpy: one BLAS thread"
+    machine = f"{processor()}; {', '.join(installed_versions())}"
+    setting = (
+        f"seed {seed}; {device}; bed: {thread_count()} threads; "
+        "numpy and torch: one thread, on the CPU"
     )
-    print(
-        f"{'dtype':11}{'n':>4}{'batch':>9} {'engine':11}{'worst n·eps':>12}"
-        f"{'bed ms':>11}{'numpy ms':>11}{'ratio':>8}{'matrices/s':>13}"
-    )
+    print(machine, setting, HEADER, sep="\n")
+    lines = []
+    for line in _lines(np.random.default_rng(seed), device, options):
+        print(line, flush=True)
+        lines.append(line)
+    if options.csv:
+        with options.csv.open("w", newline="", encoding="utf-8") as file:
+            file.write(f"# {machine}\n# {setting}\n")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(Line._fields)
+            writer.writerows(
+                [f"{x:.4g}" if isinstance(x, float) else x for x in line]
+                for line in lines
+            )
+    return 0
+
+
+def _lines(rng, device, options) -> Iterator[Line]:
     for dtype in options.dtype:
         for n in options.n:
             for batch in options.batch:
                 progress(f"{dtype} n = {n}, batch {batch} …")
                 line = _measure(rng, dtype, n, batch, device, options)
                 progress("")
-                print(line, flush=True)
-    return 0
+                yield line
 
 
-def _measure(rng, dtype, n, batch, device, options) -> str:
+def _measure(rng, dtype, n, batch, device, options) -> Line:
     a = _random(rng, (batch, n, n), compute_dtype(dtype))
     there = put(a, device)
     few = slice(0, CHECKED)
@@ -60,18 +109,21 @@ def _measure(rng, dtype, n, batch, device, options) -> str:
     worst = np.nanmax(measure(a[few], w, v).worst())
     if not worst <= PROMISE:
         raise SystemExit(f"wrong result for {dtype}, n = {n}: error {worst} n·eps")
-    solve, peer = (
-        (bed.eigvalsh, np.linalg.eigvalsh)
-        if options.values_only
-        else (bed.eigh, np.linalg.eigh)
+    name = "eigvalsh" if options.values_only else "eigh"
+    ours, numpys = getattr(bed, name), getattr(np.linalg, name)
+    explained = bed.explain(
+        there, eigenvectors=not options.values_only, driver=options.driver
     )
-    ours = seconds(lambda: solve(there, driver=options.driver), device)
-    theirs = numpy_seconds(lambda: peer(a))
-    engine = bed.explain(there, driver=options.driver).engine
-    times = f"{ours * 1e3:11.3f}{theirs * 1e3:11.3f}{theirs / ours:8.2f}"
-    return (
-        f"{a.dtype!s:11}{n:4}{batch:9} {engine:11}{worst:12.2f}{times}"
-        f"{batch / ours:13.4g}"
+    return Line(
+        str(a.dtype),
+        n,
+        batch,
+        explained.engine,
+        thread_count(),
+        float(worst),
+        seconds(lambda: ours(there, driver=options.driver), device) * 1e3,
+        numpy_seconds(lambda: numpys(a)) * 1e3,
+        torch_seconds(name, a) * 1e3 if options.torch else np.nan,
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bed.engines._threads import for_blocks
+from bed.engines._threads import for_blocks, thread_count
 
 from ._compile import WIDE
 
@@ -16,8 +16,12 @@ def for_tasks(work, batch, n, itemsize):
 
     `itemsize` is that of the real dtype.
     """
-    lanes = WIDE // itemsize
-    matrices = lanes * max(1, TASK_ENTRIES // (n * n * lanes))
+    lanes, threads = WIDE // itemsize, thread_count()
+    tasks = -(-batch * n * n // TASK_ENTRIES)
+    if tasks > 1:  # every thread gets the same number of tasks of the same size
+        tasks = threads * -(-tasks // threads)
+    blocks = -(-batch // (lanes * max(tasks, 1)))
+    matrices = lanes * max(blocks, 1)
     for_blocks(lambda start, stop: work(slice(start, stop)), batch, matrices)
 
 
