@@ -185,16 +185,17 @@ def solve(a, uplo, check, driver, *, eigenvectors=True):
 def _run(received, uplo, check, driver, eigenvectors):
     """Outputs as `received.empty` makes them, filled, with the caller's axes."""
     problem = normalize(received)
-    engine = choose(problem.n, received.device, driver).engine
+    leading, n, dtype = problem.leading, problem.n, problem.dtype
+    engine = choose(
+        n, dtype, received.device, eigenvectors=eigenvectors, driver=driver
+    ).engine
     a = problem.array_for(engine)
-    batch, n = a.shape[:2]
-    leading, dtype = problem.leading, problem.dtype
     # With the caller's axes from the beginning: to torch, a view is not a new tensor.
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
     if check == "hermitian":
         raise_on_asymmetry(problem.a.astype(dtype, copy=False), leading)
     *_, status = opened = received.open_batch(outputs, leading)
-    if batch and n:
+    if a.size:
         engine.load()(a, uplo, eigenvectors=eigenvectors, out=opened)
     else:
         status[...] = int(Status.OK)

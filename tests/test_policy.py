@@ -6,32 +6,58 @@ import pytest
 import bed
 from bed import _policy, engines
 
-
-@pytest.mark.parametrize(
-    "n, device, name",
-    [
-        (1, "cpu", "numba_cpu"),
-        (64, "cpu", "numba_cpu"),
-        (65, "cpu", "lapack"),
-        (500, "cpu", "lapack"),
-    ],
-)
-def test_choice_by_size(n, device, name):
-    assert _policy.choose(n, device).engine.name == name
+CALLS = [
+    {"dtype": dtype, "device": device, "eigenvectors": eigenvectors}
+    for dtype in engines.DTYPES
+    for device in ("cpu", "cuda")
+    for eigenvectors in (True, False)
+]
 
 
-def test_device_arrays_get_a_device_engine(monkeypatch):
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_every_call_has_an_engine_that_takes_it(monkeypatch, call):
     monkeypatch.setattr(engines.Engine, "missing", lambda self: None)
-    choice = _policy.choose(8, "cuda")
-    assert "cuda" in choice.engine.devices
-    assert choice.engine.same_bits
+    for n in range(300):
+        engine = _policy.choose(n, **call).engine
+        assert call["device"] in engine.devices
+        assert engine.takes(n)
+        assert engine.name != "reference"
+        if n <= 64:
+            assert (
+                engine.name == {"cpu": "numba_cpu", "cuda": "raw_cuda"}[call["device"]]
+            )
 
 
-def test_engines_to_be_read_are_never_chosen(monkeypatch):
-    monkeypatch.setattr(engines.Engine, "missing", lambda self: None)
-    for device in ("cpu", "cuda"):
-        chosen = {_policy.choose(n, device).engine.name for n in range(1, 200)}
-        assert not chosen & {"reference", "staged"}
+def test_choice_is_the_row_of_the_table(monkeypatch):
+    def row(n, dtype, eigenvectors, engine):
+        return _policy.Row(dtype, eigenvectors, n, engine, {"8": 2.5, "40": 1.5})
+
+    rows = [
+        row(10, "float32", True, "lapack"),
+        row(10, "float32", False, "reference"),
+        row(None, "any", None, "numba_cpu"),
+    ]
+    _policy._row.cache_clear()
+    monkeypatch.setattr(
+        _policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
+    )
+
+    def name(*arguments, **options):
+        return _policy.choose(*arguments, "cpu", **options).engine.name
+
+    single, double = np.dtype("f4"), np.dtype("f8")
+    assert name(10, single) == "lapack"
+    assert name(10, single, eigenvectors=False) == "reference"
+    assert name(11, single) == name(10, double) == "numba_cpu"
+    explanation = bed.explain(np.eye(9, dtype="f4"))
+    assert explanation.reason == (
+        "host array, float32 with eigenvectors, n ≤ 10; "
+        "at n = 8 2.5 × as fast as any other, in batches"
+    )
+    assert explanation.measured == "here"
+    values = bed.explain(np.eye(9, dtype="f4"), eigenvectors=False)
+    assert values.engine == "reference"
+    _policy._row.cache_clear()
 
 
 def test_unknown_engine_lists_those_here():
@@ -56,7 +82,8 @@ def test_engine_for_other_memory_is_refused(monkeypatch):
 def test_size_limit_of_an_engine(monkeypatch):
     small = engines.Engine("small", ("cpu",), "test", max_n=4)
     monkeypatch.setitem(engines._REGISTRY, "small", small)
-    assert _policy.choose(4, "cpu", "small").engine is small
+    choice = _policy.choose(4, np.dtype("f4"), "cpu", driver="small")
+    assert choice.engine is small
     with pytest.raises(ValueError, match="takes n ≤ 4, got n = 5"):
         bed.eigh(np.eye(5), driver="small")
 

@@ -31,8 +31,8 @@ def lower(context, operand, *, uplo, driver, eigenvectors, device="cuda"):
     The device of `choose` is also that of the memory that the handler gets.
     """
     (a,) = context.avals_in
-    choose(a.shape[-1], device, driver)  # a wrong name is told when it compiles
     dtype = compute_dtype(a.dtype)
+    choose(a.shape[-1], dtype, device, driver=driver)  # tells a wrong name now
     real = dtype.type(0).real.dtype
     dtypes = (real, dtype, np.dtype("i4")) if eigenvectors else (real, np.dtype("i4"))
     avals = context.avals_out
@@ -116,9 +116,10 @@ def _solve(call: _xla_ffi.Call, device: str, array) -> None:
     if not (batch and n):
         status[...] = int(Status.OK)
         return
-    solve = choose(n, device, options["driver"]).engine.load()
+    wanted, driver = bool(v), options["driver"]
+    engine = choose(n, a.dtype, device, eigenvectors=wanted, driver=driver).engine
     out = (w, v[0] if v else None, status)
-    solve(a, options["uplo"], eigenvectors=bool(v), out=out)
+    engine.load()(a, options["uplo"], eigenvectors=wanted, out=out)
 
 
 class _HostMemory:

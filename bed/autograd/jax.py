@@ -170,7 +170,8 @@ def _call_back(context, operand, *, driver, **options):
     waits for it in XLA's own thread: with one core and large arrays, for ever.
     """
     (a,) = context.avals_in
-    choose(a.shape[-1], "cpu", driver)  # a wrong name is told when it compiles
+    # A wrong name is told when it compiles.
+    choose(a.shape[-1], compute_dtype(a.dtype), "cpu", driver=driver)
 
     def call(a):
         # From integers comes float64, which JAX converts if it has none.

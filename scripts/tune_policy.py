@@ -1,0 +1,149 @@
+"""Measure which engine is fastest for each size, dtype and output; write the table.
+
+    python scripts/tune_policy.py                  # this machine's CPU
+    python scripts/tune_policy.py --device cuda    # its GPU
+
+One thread each. The part of the table for the other device stays as it is. Times are
+compared within one run, engine against engine in turns, and only their ratios are kept.
+"""
+
+import argparse
+import json
+import os
+import sys
+from datetime import date
+from pathlib import Path
+
+if __name__ == "__main__":
+    os.environ["NUMBA_NUM_THREADS"] = "1"  # read when the first engine starts
+
+import numpy as np
+
+from bed import _policy
+from bed._config import devices, installed_versions, processor
+from bed._interop import put
+from bed.cli._timing import progress, seconds
+from bed.engines import DTYPES, engines, real_dtype
+
+TABLE = Path(_policy.__file__).with_suffix(".json")
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
+# Entries of a batch: a few tens of milliseconds at n = 32 on one core. No batch is
+# smaller than a block of the engines that work on several matrices at a time.
+ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}
+SMALLEST_BATCH, LARGEST_BATCH = 64, 20_000
+# An engine that is fast on batches is not chosen if a matrix alone takes it longer than
+# this many times the time of the fastest one. The choice cannot depend on the batch,
+# because the bits of a result must not.
+LARGEST_LOSS_ALONE = 2.25
+# Never chosen, because it is to be read.
+TO_BE_READ = ("reference",)
+# Beyond the sizes that are measured: blocked algorithms of the libraries.
+BEYOND = {"cpu": "lapack", "cuda": "cusolver"}
+# Rounds in which every engine has its turn; the fastest of each counts.
+ROUNDS = 3
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--n", type=int, nargs="+", default=SIZES, metavar="N")
+    parser.add_argument("--output", type=Path, default=TABLE)
+    options = parser.parse_args(arguments)
+    candidates = [
+        engine
+        for engine in engines()
+        if options.device in engine.devices
+        and engine.name not in TO_BE_READ
+        and engine.missing() is None
+    ]
+    rows = []
+    for dtype in DTYPES:
+        for eigenvectors in (True, False):
+            ratios = [
+                (n, *fastest(candidates, n, dtype, options.device, eigenvectors))
+                for n in sorted(options.n)
+            ]
+            found = merged(ratios, dtype.name, eigenvectors)
+            print(*found, sep="\n", flush=True)
+            rows += found
+    rows.append(_policy.Row("any", None, None, BEYOND[options.device], {}))
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    table[options.device] = {
+        "measured": circumstances(options.device),
+        "rows": [row._asdict() for row in rows],
+    }
+    options.output.write_text(as_text(table), encoding="utf-8")
+    return 0
+
+
+def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
+    """The engine to choose, and the best time of another one over its time."""
+    taking = [engine for engine in candidates if engine.takes(n)]
+    progress(f"{dtype} n = {n} …")
+    batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, ENTRIES[device] // (n * n)))
+    a = put(random_hermitian((batch, n, n), dtype), device)
+    together = times(taking, a, device, eigenvectors)
+    alone = times(taking, a[:1], device, eigenvectors)
+    progress("")
+    allowed = LARGEST_LOSS_ALONE * min(alone.values())
+    name = min((x for x in together if alone[x] <= allowed), key=together.get)
+    best = together.pop(name)
+    return name, min(together.values(), default=np.inf) / best
+
+
+def times(taking, a, device, eigenvectors) -> dict[str, float]:
+    """Seconds of each engine, the fastest of some rounds in which all have turns."""
+    found = dict.fromkeys((engine.name for engine in taking), np.inf)
+    for _ in range(ROUNDS):
+        for engine in taking:
+            solve = engine.load()
+            once = seconds(lambda f=solve: f(a, eigenvectors=eigenvectors), device)
+            found[engine.name] = min(found[engine.name], once)
+    return found
+
+
+def random_hermitian(shape, dtype) -> np.ndarray:
+    rng = np.random.default_rng()
+    x = rng.standard_normal(shape)
+    if dtype != real_dtype(dtype):
+        x = x + 1j * rng.standard_normal(shape)
+    return (x + x.conj().swapaxes(-1, -2)).astype(dtype)
+
+
+def merged(ratios, dtype, eigenvectors) -> list[_policy.Row]:
+    """Rows of the table: runs of sizes with the same engine."""
+    rows: list[_policy.Row] = []
+    for n, engine, ratio in ratios:
+        if not rows or rows[-1].engine != engine:
+            rows.append(_policy.Row(dtype, eigenvectors, n, engine, {}))
+        rows[-1] = rows[-1]._replace(largest_n=n)
+        if np.isfinite(ratio):
+            rows[-1].speedups[str(n)] = round(float(ratio), 2)
+    return rows
+
+
+def circumstances(device) -> str:
+    """Where, when, with what and how."""
+    where = processor() if device == "cpu" else devices()[1]
+    command = "python scripts/tune_policy.py"
+    if device != "cpu":
+        command += f" --device {device}"
+    today = date.today().isoformat()
+    return f"{where}; {', '.join(installed_versions())}; {today}; {command}"
+
+
+def as_text(table) -> str:
+    """JSON with one line a row."""
+    parts = []
+    for device, part in table.items():
+        rows = ",\n".join(f"      {json.dumps(row)}" for row in part["rows"])
+        measured = json.dumps(part["measured"], ensure_ascii=False)
+        parts.append(
+            f'  "{device}": {{\n    "measured": {measured},\n'
+            f'    "rows": [\n{rows}\n    ]\n  }}'
+        )
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
