@@ -6,7 +6,14 @@ from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
 from ._policy import explain, warmup
-from ._status import EighInfoResult, EighResult, EigvalshInfoResult, Status
+from ._stages import eigh_tridiagonal, tridiagonalize
+from ._status import (
+    EighInfoResult,
+    EighResult,
+    EigvalshInfoResult,
+    Status,
+    TridiagonalizeResult,
+)
 from ._version import __version__
 
 __all__ = [
@@ -14,10 +21,13 @@ __all__ = [
     "EighResult",
     "EigvalshInfoResult",
     "Status",
+    "TridiagonalizeResult",
     "__version__",
     "eigh",
+    "eigh_tridiagonal",
     "eigvalsh",
     "explain",
     "show_config",
+    "tridiagonalize",
     "warmup",
 ]

@@ -57,6 +57,14 @@ class EigvalshInfoResult(NamedTuple):
     status: Any
 
 
+class TridiagonalizeResult(NamedTuple):
+    """A = Q T Qᴴ: diagonal `d` (..., n) and couplings `e` (..., n - 1) of T, and Q."""
+
+    d: Any
+    e: Any
+    q: Any
+
+
 def raise_on_failure(status: np.ndarray) -> None:
     """Raise if any matrix of the batch failed.
 

@@ -36,6 +36,7 @@ LAYERS = {
     "_gradients": 4,
     "_vjp": 5,
     "_eigh": 6,
+    "_stages": 6,
     "autograd": 7,
     "jax": 7,
     "linalg": 7,

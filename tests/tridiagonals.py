@@ -30,6 +30,7 @@ def hard(n, dtype, rng):
         "graded": (10.0 ** (-i / 2), 10.0 ** (-inner / 2 - 1)),
         "graded upwards": (10.0 ** (i / 2 - n), 10.0 ** (inner / 2 - n)),
         "couplings of any size": (x, y * 10.0 ** -rng.uniform(0, 20, n - 1)),
+        "negative wilkinson": (i - (n - 1) / 2, ones),
         "random": (x, y),
     }
     for glue in GLUES:
@@ -50,6 +51,15 @@ def glued(n, glue):
     return np.array(d), np.array(e)
 
 
+def graded(n, dtype):
+    """Entries from 1e-30 to 1e30, falling and rising; as `stacked`."""
+    powers = np.linspace(-30, 30, n)
+    between = (powers[1:] + powers[:-1]) / 2 - 1
+    d = np.stack([10.0**powers, 10.0**-powers]).astype(dtype)
+    e = np.stack([10.0**between, 10.0 ** between[::-1]]).astype(dtype)
+    return ["rising", "falling"], d, e, *_solved(d, e)
+
+
 def stacked(n, dtype, rng, scale=1.0):
     """All of a size, scaled by a power of two.
 
@@ -65,10 +75,15 @@ def stacked(n, dtype, rng, scale=1.0):
     members = hard(n, dtype, rng)
     d = np.stack([d for d, _ in members.values()]) * np.dtype(dtype).type(scale)
     e = np.stack([e for _, e in members.values()]) * np.dtype(dtype).type(scale)
+    return list(members), d, e, *_solved(d, e, scale)
+
+
+def _solved(d, e, scale=1.0):
+    """The full matrices and their eigenvalues, found at the scale of one."""
     a = np.stack([tridiagonal(*pair) for pair in zip(d, e, strict=True)])
     unit = EXTENDED(scale)
     exact = [
         np.sort(tridiagonal_eigenvalues(d_i / unit, e_i / unit)) * unit
         for d_i, e_i in zip(d.astype(EXTENDED), e.astype(EXTENDED), strict=True)
     ]
-    return list(members), d, e, a, np.stack(exact)
+    return a, np.stack(exact)

@@ -24,6 +24,14 @@ where, for every engine alike,
 - Where `same_bits` holds, the result for a matrix does not depend on the rest of the
   batch, on its position, on the number of threads or on earlier calls.
 
+Some engines also have the two stages apart, with the same promises:
+
+    tridiagonalize(a, uplo="L", *, out=None) -> (d, e, q)
+    eigh_tridiagonal(d, e, *, eigenvectors=True, out=None) -> (w, v, status)
+
+where `d` is ``(batch, n)`` and `e` is ``(batch, n - 1)``, both real, and `q` is of the
+dtype of `a`. A matrix with NaN or Inf has NaN in `d`, `e` and `q`.
+
 Engines know nothing of torch, JAX or DLPack: they get NumPy arrays on the host and CuPy
 arrays on a GPU.
 """
@@ -35,9 +43,18 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ._outputs import allocate
+from ._outputs import allocate, real_dtype
 
-__all__ = ["DTYPES", "Engine", "allocate", "describe", "engines", "get", "register"]
+__all__ = [
+    "DTYPES",
+    "Engine",
+    "allocate",
+    "describe",
+    "engines",
+    "get",
+    "real_dtype",
+    "register",
+]
 
 DTYPES = tuple(np.dtype(c) for c in ("f4", "f8", "c8", "c16"))
 
@@ -62,6 +79,8 @@ class Engine:
         Whether the result of a matrix is independent of its batch.
     reads : tuple of str
         Names of further dtypes that it reads as they are and computes in float32.
+    stages : bool
+        Whether it has the two stages apart.
     package : str or None
         Its package under `bed.engines`, where that is not called like the engine.
     """
@@ -73,6 +92,7 @@ class Engine:
     max_n: int | None = None
     same_bits: bool = True
     reads: tuple[str, ...] = ()
+    stages: bool = False
     package: str | None = None
 
     def takes(self, n: int) -> bool:
@@ -86,10 +106,10 @@ class Engine:
                 return f"needs {module}: pip install '{package}'"
         return None
 
-    def load(self) -> Callable:
-        """Import the engine and return its `eigh`."""
-        package = self.package or self.name
-        return importlib.import_module(f"bed.engines.{package}").eigh
+    def load(self, function: str = "eigh") -> Callable:
+        """Import the engine and return its `eigh`, or a stage that it has apart."""
+        package = importlib.import_module(f"bed.engines.{self.package or self.name}")
+        return getattr(package, function)
 
 
 _REGISTRY: dict[str, Engine] = {}
@@ -142,6 +162,7 @@ register(
         ("cpu",),
         "Householder and implicit QR, a matrix in each SIMD lane, threads",
         needs=(("numba", "numba"),),
+        stages=True,
     )
 )
 register(
@@ -177,6 +198,7 @@ register(
         "a Numba kernel for each stage, in Python to be read and changed",
         needs=(_CUPY, ("numba_cuda", _CUDA_EXTRAS)),
         max_n=128,
+        stages=True,
         package="numba_cuda",
     )
 )

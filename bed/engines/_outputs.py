@@ -22,11 +22,20 @@ def allocate(
     -------
     w : (batch, n) in the real dtype; v : (batch, n, n) or None; status : (batch,) int32
     """
-    w = empty(shape, _REAL[np.dtype(dtype).char])
+    w = empty(shape, real_dtype(dtype))
     v = empty((*shape, shape[-1]), dtype) if eigenvectors else None
     return w, v, empty(shape[:-1], _STATUS)
 
 
-_REAL = {"f": np.dtype("f4"), "d": np.dtype("f8"), "F": np.dtype("f4")}
+def real_dtype(dtype) -> np.dtype:
+    """The dtype of the eigenvalues."""
+    return _REAL[np.dtype(dtype).char]
+
+
+_REAL: dict[str, np.dtype] = {
+    "f": np.dtype("f4"),
+    "d": np.dtype("f8"),
+    "F": np.dtype("f4"),
+}
 _REAL["D"] = _REAL["d"]
 _STATUS = np.dtype("int32")

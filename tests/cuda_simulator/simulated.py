@@ -25,8 +25,8 @@ BLOCKS, WIDTH = 2, 3
 class SimulatedEngine(Engine):
     """An engine of these tests; `load` knows where it is."""
 
-    def load(self):
-        return launchers.eigh
+    def load(self, function="eigh"):
+        return getattr(launchers, function)
 
 
 ENGINE = SimulatedEngine(
@@ -34,6 +34,7 @@ ENGINE = SimulatedEngine(
     ("cpu",),
     "the kernels of numba_cuda, run by Numba's simulator",
     max_n=128,
+    stages=True,
 )
 
 

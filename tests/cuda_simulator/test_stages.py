@@ -70,13 +70,16 @@ def test_reduction_fills_what_it_is_given(rng):
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 21])
 def test_hard_tridiagonals(rng, n, dtype):
-    names, d, e, a, exact = tridiagonals.stacked(n, dtype, rng)
-    w, v, status = launchers.eigh_tridiagonal(d, e)
-    assert not status.any()
-    assert_eigh(a, w, v, exact, names=names)
-    values = launchers.eigh_tridiagonal(d, e, eigenvectors=False)
-    assert values[1] is None
-    assert_same_bits((values[0], values[2]), (w, status))
+    for names, d, e, a, exact in (
+        tridiagonals.stacked(n, dtype, rng),
+        tridiagonals.graded(n, dtype),
+    ):
+        w, v, status = launchers.eigh_tridiagonal(d, e)
+        assert not status.any()
+        assert_eigh(a, w, v, exact, names=names)
+        values = launchers.eigh_tridiagonal(d, e, eigenvectors=False)
+        assert values[1] is None
+        assert_same_bits((values[0], values[2]), (w, status))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -97,6 +100,16 @@ def test_large_tridiagonal_outside_shared_memory(rng, monkeypatch):
     w, v, status = launchers.eigh_tridiagonal(d[few], e[few])
     assert not status.any()
     assert_eigh(a[few], w, v, exact[few], names=names)
+
+
+def test_public_functions(rng, driver):
+    a = random_hermitian(rng, (2, 2, 5, 5), "c8")
+    d, e, q = bed.tridiagonalize(a, "U", driver=driver)
+    assert_reduced(*(x.reshape(4, *x.shape[2:]) for x in (a, d, e, q)))
+    w, v, status = bed.eigh_tridiagonal(d, e, return_info=True, driver=driver)
+    assert not status.any()
+    assert_eigh(a, w, q @ v)
+    assert_same_bits(bed.eigh_tridiagonal(d, e, True, driver=driver), w)
 
 
 def test_tridiagonals_that_fail(rng, monkeypatch):
