@@ -17,6 +17,11 @@ SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
 register(emulated.ENGINE)
 
 
+def pytest_collection_modifyitems(items):
+    # The simulator takes minutes in one test: first, so that nothing waits for it last.
+    items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
+
+
 def pytest_report_header():
     return f"seed: BED_TEST_SEED={SEED}"
 
