@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
 
 import bed
 from bed.engines import numba_cpu
@@ -198,3 +199,12 @@ def test_width_follows_the_processor_numba_compiles_for(
     monkeypatch.setattr(_compile.config, "CPU_FEATURES", features)
     assert _compile._has_avx512() is expected
     assert WIDE in (64, 128)
+
+
+def test_outputs_that_are_not_contiguous_are_refused(rng):
+    """They are written as plain memory, which would be that of others."""
+    a = random_hermitian(rng, (4, 3, 3), "f4")
+    _, v, status = numba_cpu.eigh(a)
+    apart = np.empty((4, 6), "f4")[:, ::2]
+    with pytest.raises(TypingError, match="needs a contiguous array"):
+        numba_cpu.eigh(a, out=(apart, v, status))

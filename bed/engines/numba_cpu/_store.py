@@ -1,4 +1,4 @@
-"""From a block of vectors to the outputs of a batch."""
+"""From a block of vectors to the outputs of a batch, which are contiguous."""
 
 import numpy as np
 from numba import types
@@ -8,6 +8,7 @@ from bed._status import Status
 
 from ._compile import kernel
 from ._simd import any_lane, fill, select
+from ._vector_array import as_floats
 
 # Up to this n the lanes are the inner loop when matrices are stored, which is faster.
 # Beyond it matrices are so far apart that their lines push each other out of the cache.
@@ -88,23 +89,26 @@ def fill_lost(rows, n, columns, lost):
 @kernel
 def store_status(work, start, count, status):
     """Status of every matrix to `status` (batch,) from `start` on."""
+    codes = as_floats(status, (1, len(status)))
     for lane in range(count):
-        status[start + lane] = np.int32(work.floats[work.code_at, lane])
+        codes[0, start + lane] = np.int32(work.floats[work.code_at, lane])
 
 
 @kernel
 def store_rows(work, at, start, count, out):
     """Vectors from number `at` on to rows of `out` (batch, m)."""
-    floats = work.floats
+    floats, m = work.floats, out.shape[1]
+    rows = as_floats(out, out.shape)
     for lane in range(count):
-        for i in range(out.shape[1]):
-            out[start + lane, i] = floats[at + i, lane]
+        for i in range(m):
+            rows[start + lane, i] = floats[at + i, lane]
 
 
 @kernel
 def store_vectors(work, start, count, v, const):
     """Rows of Qᵀ, in the order noted, to columns of `v` (batch, n, n)."""
     n, planes, floats, source = v.shape[1], work.planes, work.floats, work.source
+    matrices = as_floats(v, (v.shape[0], n * n))
     for j in range(n):
         for lane in range(count):
             row = np.int32(floats[work.order_at + j, lane])
@@ -115,14 +119,16 @@ def store_vectors(work, start, count, v, const):
                 for lane in range(count):
                     at = source[j, lane] + i * planes
                     real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    v[start + lane, i, j] = _scalar(v, real, imag, const.zero)
+                    x = _scalar(v, real, imag, const.zero)
+                    matrices[start + lane, i * n + j] = x
     else:
         for i in range(n):
             for lane in range(count):
                 for j in range(n):
                     at = source[j, lane] + i * planes
                     real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    v[start + lane, i, j] = _scalar(v, real, imag, const.zero)
+                    x = _scalar(v, real, imag, const.zero)
+                    matrices[start + lane, i * n + j] = x
 
 
 def _scalar(a, real, imag, zero):

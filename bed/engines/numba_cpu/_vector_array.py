@@ -9,6 +9,7 @@ import operator
 
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
@@ -70,7 +71,13 @@ def as_vectors(typingctx, memory, start, shape, lanes):
 
 @intrinsic
 def as_floats(typingctx, memory, shape):
-    """The same for the floats themselves, an array of two axes."""
+    """The same for the numbers themselves, an array of two axes.
+
+    Also of outputs, because indices of NumPy arrays may count from the end: looking
+    whether they do takes a twentieth of the time of tiny matrices.
+    """
+    if memory.layout != "C":
+        raise TypingError(f"as_floats needs a contiguous array, got {memory}")
     array, build = view_as(memory.dtype, 2)
 
     def build_from_start(context, builder, sig, args):
