@@ -75,10 +75,13 @@ def table() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def _row(n: int, dtype: np.dtype, device: str, eigenvectors: bool) -> Row:
-    name = dtype.name
-    rows = table()[device]["rows"]
-    return next(row for row in rows if row.covers(n, name, eigenvectors))
+def _decide(
+    n: int, dtype: np.dtype, device: str, eigenvectors: bool
+) -> tuple[str, str, str]:
+    """Name of the engine, reason, measurement; remembered, as calls are short."""
+    part, name = table()[device], dtype.name
+    row = next(row for row in part["rows"] if row.covers(n, name, eigenvectors))
+    return row.engine, row.reason(device, n), part["measured"]
 
 
 def choose(
@@ -121,8 +124,8 @@ def choose(
         if not engine.takes(n):
             raise ValueError(f"driver={driver!r} takes n ≤ {engine.max_n}, got n = {n}")
         return Choice(engine, "asked for by driver=", "")
-    row = _row(n, dtype, device, eigenvectors)
-    return Choice(get(row.engine), row.reason(device, n), table()[device]["measured"])
+    name, reason, measured = _decide(n, dtype, device, eigenvectors)
+    return Choice(get(name), reason, measured)
 
 
 # The engines whose stages are used, by the memory they work in.

@@ -37,7 +37,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
         row(10, "float32", False, "reference"),
         row(None, "any", None, "numba_cpu"),
     ]
-    _policy._row.cache_clear()
+    _policy._decide.cache_clear()
     monkeypatch.setattr(
         _policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
     )
@@ -57,7 +57,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
     assert explanation.measured == "here"
     values = bed.explain(np.eye(9, dtype="f4"), eigenvectors=False)
     assert values.engine == "reference"
-    _policy._row.cache_clear()
+    _policy._decide.cache_clear()
 
 
 def test_unknown_engine_lists_those_here():
