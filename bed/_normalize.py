@@ -42,10 +42,15 @@ class Problem(NamedTuple):
         """The batch in a dtype that the engine reads; converted only if it must be."""
         if engine.reads and self.a.dtype.name in engine.reads:
             return self.a
-        a = self.a.astype(self.dtype, copy=False)
-        if isinstance(a, np.ndarray) and not a.flags.aligned:
-            a = a.copy()
-        return a
+        return converted(self.a, self.dtype)
+
+
+def converted(a: Any, dtype: np.dtype) -> Any:
+    """An array as engines take it, in a dtype; copied only if it must be."""
+    a = a.astype(dtype, copy=False)
+    if isinstance(a, np.ndarray) and not a.flags.aligned:
+        a = a.copy()
+    return a
 
 
 def normalize(received: _interop.Received) -> Problem:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import _interop
-from ._normalize import compute_dtype, normalize, normalize_uplo
+from ._normalize import compute_dtype, converted, normalize, normalize_uplo
 from ._policy import choose_stage
 from ._status import (
     EighInfoResult,
@@ -16,7 +16,7 @@ from ._status import (
     TridiagonalizeResult,
     raise_on_failure,
 )
-from .engines import allocate, real_dtype
+from .engines import allocate, allocate_reduced
 
 
 def tridiagonalize(
@@ -86,11 +86,10 @@ def tridiagonalize(
         problem = normalize(received)
         leading, n, dtype = problem.leading, problem.n, problem.dtype
         engine = choose_stage("tridiagonalize", n, dtype, received.device, driver)
-        d, q, _ = allocate(received.empty, (*leading, n), dtype)
-        e = received.empty((*leading, max(n - 1, 0)), real_dtype(dtype))
+        d, e, q = outputs = allocate_reduced(received.empty, (*leading, n), dtype)
         if problem.a.size:
-            a = problem.a.astype(dtype, copy=False)
-            engine(a, uplo, out=received.open_batch((d, e, q), leading))
+            a = converted(problem.a, dtype)
+            engine(a, uplo, out=received.open_batch(outputs, leading))
         return TridiagonalizeResult(
             received.give_back(d), received.give_back(e), received.give_back_vectors(q)
         )
@@ -207,9 +206,12 @@ def _joined(received, others):
             f"the leading axes of d {d.shape} and e {e.shape} do not broadcast"
         ) from None
     d, e = (
-        np.broadcast_to(x, (*leading, x.shape[-1]))
-        .reshape((math.prod(leading), x.shape[-1]))
-        .astype(dtype, copy=False)
+        converted(
+            np.broadcast_to(x, (*leading, x.shape[-1])).reshape(
+                (math.prod(leading), x.shape[-1])
+            ),
+            dtype,
+        )
         for x in (d, e)
     )
     return d, e, leading

@@ -23,7 +23,8 @@ from bed import _policy
 from bed._config import devices, installed_versions, processor
 from bed._interop import put
 from bed.cli._timing import progress, seconds
-from bed.engines import DTYPES, engines, real_dtype
+from bed.cli.bench import random_hermitian
+from bed.engines import DTYPES, engines
 
 TABLE = Path(_policy.__file__).with_suffix(".json")
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
@@ -81,7 +82,8 @@ def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
     taking = [engine for engine in candidates if engine.takes(n)]
     progress(f"{dtype} n = {n} …")
     batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, ENTRIES[device] // (n * n)))
-    a = put(random_hermitian((batch, n, n), dtype), device)
+    rng = np.random.default_rng()
+    a = put(random_hermitian(rng, (batch, n, n), dtype), device)
     together = times(taking, a, device, eigenvectors)
     alone = times(taking, a[:1], device, eigenvectors)
     progress("")
@@ -100,14 +102,6 @@ def times(taking, a, device, eigenvectors) -> dict[str, float]:
             once = seconds(lambda f=solve: f(a, eigenvectors=eigenvectors), device)
             found[engine.name] = min(found[engine.name], once)
     return found
-
-
-def random_hermitian(shape, dtype) -> np.ndarray:
-    rng = np.random.default_rng()
-    x = rng.standard_normal(shape)
-    if dtype != real_dtype(dtype):
-        x = x + 1j * rng.standard_normal(shape)
-    return (x + x.conj().swapaxes(-1, -2)).astype(dtype)
 
 
 def merged(ratios, dtype, eigenvectors) -> list[_policy.Row]:

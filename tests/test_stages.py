@@ -153,6 +153,11 @@ def test_inputs_are_read_in_any_strides_and_not_written(rng):
     expected = bed.eigh_tridiagonal(d.copy(), e.copy())
     assert_same_bits(tuple(bed.eigh_tridiagonal(d, e)), tuple(expected))
     assert_same_bits(whole, before)
+    shifted = np.zeros(whole.nbytes + 1, np.uint8)[1:].view("f8").reshape(whole.shape)
+    shifted[...] = whole
+    assert not shifted.flags.aligned
+    d, e = shifted[::-2, 1:7, 2], shifted[::2, 8:13, 3]
+    assert_same_bits(tuple(bed.eigh_tridiagonal(d, e)), tuple(expected))
     a = random_hermitian(rng, (8, 5, 5), "c8")
     expected = bed.tridiagonalize(a[::-2].copy())
     a.flags.writeable = False

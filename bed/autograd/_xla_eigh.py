@@ -17,7 +17,7 @@ from .._interop import foreign_stream
 from .._normalize import compute_dtype
 from .._policy import choose
 from .._status import Status
-from ..engines import get
+from ..engines import get, real_dtype
 from . import _xla_ffi
 
 # This name and those of the attributes are part of compiled programs, which JAX may
@@ -33,7 +33,7 @@ def lower(context, operand, *, uplo, driver, eigenvectors, device="cuda"):
     (a,) = context.avals_in
     dtype = compute_dtype(a.dtype)
     choose(a.shape[-1], dtype, device, driver=driver)  # tells a wrong name now
-    real = dtype.type(0).real.dtype
+    real = real_dtype(dtype)
     dtypes = (real, dtype, np.dtype("i4")) if eigenvectors else (real, np.dtype("i4"))
     avals = context.avals_out
     results = [

@@ -25,6 +25,7 @@ from .._eigh import solve
 from .._normalize import Rule, compute_dtype, normalize_uplo, raise_unless_square
 from .._policy import choose
 from .._vjp import eigh_jvp
+from ..engines import real_dtype
 from . import _xla_eigh
 from ._jax_phase import phase_checked
 
@@ -156,7 +157,7 @@ def _solve_now(a, *, uplo, driver, eigenvectors):
 def _outputs(a, *, uplo, driver, eigenvectors):
     del uplo, driver
     dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
-    real = dtype.type(0).real.dtype
+    real = real_dtype(dtype)
     shapes = [(a.shape[:-1], real), (a.shape, dtype), (a.shape[:-2], np.dtype("i4"))]
     if not eigenvectors:
         del shapes[1]

@@ -102,7 +102,7 @@ def _lines(rng, device, options) -> Iterator[Line]:
 
 
 def _measure(rng, dtype, n, batch, device, options) -> Line:
-    a = _random(rng, (batch, n, n), compute_dtype(dtype))
+    a = random_hermitian(rng, (batch, n, n), compute_dtype(dtype))
     there = put(a, device)
     few = slice(0, CHECKED)
     w, v = (to_host(x) for x in bed.eigh(there[few], driver=options.driver))
@@ -127,7 +127,8 @@ def _measure(rng, dtype, n, batch, device, options) -> Line:
     )
 
 
-def _random(rng, shape, dtype) -> np.ndarray:
+def random_hermitian(rng, shape, dtype) -> np.ndarray:
+    """Normally distributed entries, exactly Hermitian."""
     x = rng.standard_normal(shape)
     if dtype.kind == "c":
         x = x + 1j * rng.standard_normal(shape)

@@ -43,12 +43,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ._outputs import allocate, real_dtype
+from ._outputs import allocate, allocate_reduced, real_dtype
 
 __all__ = [
     "DTYPES",
     "Engine",
     "allocate",
+    "allocate_reduced",
     "describe",
     "engines",
     "get",

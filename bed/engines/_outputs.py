@@ -1,4 +1,4 @@
-"""Allocate the three outputs of an engine."""
+"""Allocate the outputs of engines."""
 
 from collections.abc import Callable
 
@@ -25,6 +25,18 @@ def allocate(
     w = empty(shape, real_dtype(dtype))
     v = empty((*shape, shape[-1]), dtype) if eigenvectors else None
     return w, v, empty(shape[:-1], _STATUS)
+
+
+def allocate_reduced(empty: Callable, shape: tuple[int, ...], dtype):
+    """The same for the reduction to tridiagonal form.
+
+    Returns
+    -------
+    d : (batch, n), e : (batch, n - 1), both in the real dtype; q : (batch, n, n)
+    """
+    real, n = real_dtype(dtype), shape[-1]
+    couplings = (*shape[:-1], max(n - 1, 0))
+    return empty(shape, real), empty(couplings, real), empty((*shape, n), dtype)
 
 
 def real_dtype(dtype) -> np.dtype:

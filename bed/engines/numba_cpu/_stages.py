@@ -7,7 +7,7 @@ in a batch it is.
 
 import numpy as np
 
-from bed.engines._outputs import allocate
+from bed.engines._outputs import allocate, allocate_reduced
 
 from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
 from ._load import load_matrices, load_tridiagonal, scale
@@ -54,14 +54,7 @@ def tridiagonalize(a, uplo="L", *, out=None):
         too large for the dtype are infinite.
     """
     batch, n, _ = a.shape
-    if out is None:
-        real = a.real.dtype
-        out = (
-            np.empty((batch, n), real),
-            np.empty((batch, n - 1), real),
-            np.empty(a.shape, a.dtype),
-        )
-    d, e, q = out
+    d, e, q = out or allocate_reduced(np.empty, (batch, n), a.dtype)
     const = constants(d.dtype)
 
     def solve(part: slice) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import cupy
 import numpy as np
 
-from bed.engines._outputs import allocate
+from bed.engines._outputs import allocate, allocate_reduced
 
 from . import _launch, qr_iteration
 from ._compile import constants
@@ -63,13 +63,8 @@ def tridiagonalize(a, uplo="L", *, out=None):
         A matrix with NaN or Inf has NaN in all three.
     """
     batch, n, _ = a.shape
-    real = a.dtype.type(0).real.dtype
     with _launch.on_device(a):
-        d, e, q = out or (
-            cupy.empty((batch, n), real),
-            cupy.empty((batch, n - 1), real),
-            cupy.empty((batch, n, n), a.dtype),
-        )
+        d, e, q = out or allocate_reduced(cupy.empty, (batch, n), a.dtype)
         exponent = cupy.empty((batch,), np.dtype("int32"))
         _reduce(a, uplo, q, d, e, exponent, unscale=True)
     return d, e, q
