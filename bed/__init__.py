@@ -5,7 +5,7 @@ from . import jax as jax
 from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
-from ._policy import explain, warmup
+from ._explain import explain, warmup
 from ._stages import eigh_tridiagonal, tridiagonalize
 from ._status import (
     EighInfoResult,

@@ -1,26 +1,12 @@
-"""The public solvers: normalise, choose, run, wrap. Nothing numeric happens here."""
+"""`bed.eigh` and `bed.eigvalsh`: what they promise, and one call to what does it."""
 
-from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-from . import _interop
-from ._normalize import normalize, normalize_rule, normalize_uplo
-from ._policy import choose
-from ._status import (
-    EighInfoResult,
-    EighResult,
-    EigvalshInfoResult,
-    Status,
-    raise_on_failure,
-)
-from ._symmetry import raise_on_asymmetry
-from .engines import allocate
-
-# Name of a library to what gives its module in `bed.autograd`, with the functions
-# `decompose(a, uplo, check, driver, rule) -> (w, v, status)` and
-# `values(a, uplo, check, driver) -> (w, status)`. Filled in there, because this file is
-# below that one.
-DIFFERENTIABLE: dict[str, Callable] = {}
+from ._derivative.method import normalize_method
+from ._dispatch import solve
+from ._dispatch.interop import library_of
+from ._status import EighInfoResult, EighResult, EigvalshInfoResult
 
 
 def eigh(
@@ -61,7 +47,7 @@ def eigh(
         What stands for 1/(λⱼ − λᵢ) in the derivative of the eigenvectors: ``"exact"``,
         or one of the approximations ``"taylor"``, ``"pade"``, ``"power_iteration"`` and
         ``"truncated"``, which are bounded where eigenvalues nearly coincide and wrong
-        by as much. `bed._gradients` has their formulas, bounds and errors.
+        by as much. `bed._derivative.gaps` has their formulas, bounds and errors.
     degree : int, optional
         Of ``"taylor"`` and ``"power_iteration"``.
     check_phase : bool, optional
@@ -129,12 +115,12 @@ def eigh(
     array([[ 1.,  3.],
            [-3.,  0.]])
     """
-    rule = normalize_rule(gradient, degree, check_phase)
-    if library := _interop.followed_by(a):
-        differentiable = DIFFERENTIABLE[library]().decompose
-        w, v, status = differentiable(a, UPLO, check, driver, rule)
+    method = normalize_method(gradient, degree, check_phase)
+    library = library_of(a)
+    if library.traces(a):
+        w, v, status = _autograd(library.name).eigh(a, UPLO, check, driver, method)
     else:
-        w, v, status = solve(a, UPLO, check, driver)
+        w, v, status = solve.eigh(library, a, UPLO, check, driver)
     return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
 
 
@@ -162,43 +148,20 @@ def eigvalsh(
     >>> bed.eigvalsh([[2, 1], [1, 2]])
     array([1., 3.])
     """
-    if library := _interop.followed_by(a):
-        w, status = DIFFERENTIABLE[library]().values(a, UPLO, check, driver)
+    library = library_of(a)
+    if library.traces(a):
+        w, status = _autograd(library.name).eigvalsh(a, UPLO, check, driver)
     else:
-        w, _, status = solve(a, UPLO, check, driver, eigenvectors=False)
+        w, _, status = solve.eigh(library, a, UPLO, check, driver, eigenvectors=False)
     return EigvalshInfoResult(w, status) if return_info else w
 
 
-def solve(a, uplo, check, driver, *, eigenvectors=True):
-    """The triple ``(w, v, status)`` in the caller's library, without derivatives."""
-    uplo = normalize_uplo(uplo)
-    if check not in (False, True, "hermitian"):
-        raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")
-    received = _interop.receive(a)
-    with received.running():
-        w, v, status = _run(received, uplo, check, driver, eigenvectors)
-        if v is not None:
-            v = received.give_back_vectors(v)
-        return received.give_back(w), v, received.give_back(status)
+def _autograd(library: str) -> ModuleType:
+    """Imported at the first call that needs it."""
+    if library == "torch":
+        from .autograd.torch import eigh as for_torch
 
+        return for_torch
+    from .autograd.jax import eigh as for_jax
 
-def _run(received, uplo, check, driver, eigenvectors):
-    """Outputs as `received.empty` makes them, filled, with the caller's axes."""
-    problem = normalize(received)
-    leading, n, dtype = problem.leading, problem.n, problem.dtype
-    engine = choose(
-        n, dtype, received.device, eigenvectors=eigenvectors, driver=driver
-    ).engine
-    a = problem.array_for(engine)
-    # With the caller's axes from the beginning: to torch, a view is not a new tensor.
-    outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
-    if check == "hermitian":
-        raise_on_asymmetry(problem.a.astype(dtype, copy=False), leading)
-    *_, status = opened = received.open_batch(outputs, leading)
-    if a.size:
-        engine.load()(a, uplo, eigenvectors=eigenvectors, out=opened)
-    else:
-        status[...] = int(Status.OK)
-    if check:
-        raise_on_failure(_interop.to_host(status).reshape(leading))
-    return outputs
+    return for_jax

@@ -58,30 +58,34 @@ class EigvalshInfoResult(NamedTuple):
 
 
 class TridiagonalizeResult(NamedTuple):
-    """A = Q T Qᴴ: diagonal `d` (..., n) and couplings `e` (..., n - 1) of T, and Q."""
+    """A = Q T Qᴴ: Q, and diagonal `d` (..., n) and off-diagonal `e` (..., n - 1) of T."""
 
     d: Any
     e: Any
     q: Any
 
 
-def raise_on_failure(status: np.ndarray) -> None:
+def raise_on_failure(
+    status: np.ndarray, error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError
+) -> None:
     """Raise if any matrix of the batch failed.
 
     Parameters
     ----------
     status : ndarray of int32, shape (...)
         Status of every matrix, on the host, with the caller's leading axes.
+    error : type
+        What to raise.
 
     Raises
     ------
     numpy.linalg.LinAlgError
         Says how many matrices failed, and names the first ten by index and reason.
     """
-    failed = [tuple(row.tolist()) for row in np.argwhere(status != Status.OK)]
-    if not failed:
+    if not status.any():  # Status.OK is zero
         return
-    raise np.linalg.LinAlgError(
+    failed = [tuple(row.tolist()) for row in np.argwhere(status != Status.OK)]
+    raise error(
         f"{len(failed)} of {status.size} matrices failed: "
         + name_failures(failed, lambda index: Status(int(status[index])).reason)
     )

@@ -11,7 +11,8 @@ triangle, these read the mean of both unless ``symmetrize_input=False``.
 from typing import Any
 
 from . import _eigh
-from ._normalize import compute_dtype, raise_unless_square
+from ._dispatch.dtypes import compute_dtype
+from ._dispatch.normalize import raise_unless_square
 
 __all__ = ["eigh", "eigvalsh"]
 

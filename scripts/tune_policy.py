@@ -19,14 +19,14 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from bed import _policy
 from bed._config import devices, installed_versions, processor
-from bed._interop import put
+from bed._dispatch import policy
+from bed._dispatch.interop import put
 from bed.cli._timing import progress, seconds
 from bed.cli.bench import random_hermitian
 from bed.engines import DTYPES, engines
 
-TABLE = Path(_policy.__file__).with_suffix(".json")
+TABLE = Path(policy.__file__).with_name("table.json")
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
 # Entries of a batch: a few tens of milliseconds at n = 32 on one core. No batch is
 # smaller than a block of the engines that work on several matrices at a time.
@@ -67,7 +67,7 @@ def main(arguments=None) -> int:
             found = merged(ratios, dtype.name, eigenvectors)
             print(*found, sep="\n", flush=True)
             rows += found
-    rows.append(_policy.Row("any", None, None, BEYOND[options.device], {}))
+    rows.append(policy.Row("any", None, None, BEYOND[options.device], {}))
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     table[options.device] = {
         "measured": circumstances(options.device),
@@ -104,12 +104,12 @@ def times(taking, a, device, eigenvectors) -> dict[str, float]:
     return found
 
 
-def merged(ratios, dtype, eigenvectors) -> list[_policy.Row]:
+def merged(ratios, dtype, eigenvectors) -> list[policy.Row]:
     """Rows of the table: runs of sizes with the same engine."""
-    rows: list[_policy.Row] = []
+    rows: list[policy.Row] = []
     for n, engine, ratio in ratios:
         if not rows or rows[-1].engine != engine:
-            rows.append(_policy.Row(dtype, eigenvectors, n, engine, {}))
+            rows.append(policy.Row(dtype, eigenvectors, n, engine, {}))
         rows[-1] = rows[-1]._replace(largest_n=n)
         if np.isfinite(ratio):
             rows[-1].speedups[str(n)] = round(float(ratio), 2)

@@ -1,6 +1,6 @@
 """Errors of the gradients on ill-conditioned covariances, against extended precision.
 
-``python tests/gradient_errors.py`` prints the table of `bed._gradients`.
+``python tests/gradient_errors.py`` prints the table of `bed._derivative.gaps`.
 
 The eigendecomposition that is differentiated is right to rounding, so that the errors
 are those of the derivative alone.
@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
-from bed._normalize import GRADIENTS
-from bed._vjp import eigh_vjp
+from bed._derivative.eigh import eigh_vjp
+from bed._derivative.method import METHODS
 from matrices import EXTENDED
 
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16)
@@ -58,7 +58,7 @@ def errors(rng, condition, matrices=50, dtype="f8"):
     """Relative errors, ``{spectrum: {gradient: error}}``, mean over random matrices."""
     result = {}
     for name, w in spectra(condition).items():
-        sums = dict.fromkeys(GRADIENTS, 0.0)
+        sums = dict.fromkeys(METHODS, 0.0)
         for _ in range(matrices):
             v = orthogonal(rng, N)
             c = rng.standard_normal((N, N)).astype(EXTENDED)
@@ -66,7 +66,7 @@ def errors(rng, condition, matrices=50, dtype="f8"):
             truth = root_truth(w, v, c)
             w8, v8 = w.astype(dtype), v.astype(dtype)
             grads = root_loss(w8, v8, c.astype(dtype))
-            for gradient in GRADIENTS:
+            for gradient in METHODS:
                 g = eigh_vjp(w8, v8, *grads, gradient=gradient)
                 difference = np.linalg.norm((g - truth).astype("f8"))
                 size = np.linalg.norm(truth.astype("f8"))
@@ -77,7 +77,7 @@ def errors(rng, condition, matrices=50, dtype="f8"):
 
 def main():
     short = {"power_iteration": "power", "truncated": "trunc."}
-    heads = (f"{short.get(gradient, gradient):>7}" for gradient in GRADIENTS)
+    heads = (f"{short.get(gradient, gradient):>7}" for gradient in METHODS)
     print(f"{'spectrum':12} {'cond.':6}", *heads)
     rng = np.random.default_rng(0)
     table = {condition: errors(rng, condition) for condition in CONDITIONS}

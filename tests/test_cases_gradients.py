@@ -2,7 +2,7 @@
 
 Above each test are the number of the case, the threads, and what went wrong there. Each
 test runs through torch and through JAX. Truths are closed forms, or divided differences
-in extended precision; `bed._vjp` says what is exact and what is not.
+in extended precision; `bed._derivative.eigh` says what is exact and what is not.
 """
 
 import numpy as np
@@ -224,7 +224,7 @@ def test_eigenvalues_alone_are_exact_where_they_coincide(gradient, dtype, values
 # C42: tensorflow/tensorflow#17476, jax-ml/jax#8732, jax-ml/jax#2311. The projection of
 # rotations, R(RᵀR)^(−1/2), had NaN as gradient at every rotation, since all eigenvalues
 # of RᵀR are one. Here it is finite. Through values and vectors it cannot be all of the
-# right one: see `bed._vjp`.
+# right one: see `bed._derivative.eigh`.
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_inverse_root_at_the_identity(gradient, rng, dtype):
     c = _hermitian(rng, 3).astype(dtype)

@@ -156,8 +156,9 @@ jax.default_backend = lambda: "gpu"
 HANDLER_ON_THE_CPU = """
 from jax.interpreters import mlir
 import xla_on_cpu
-from bed.autograd import _xla_eigh, jax as rules
-assert _xla_eigh.problem("cpu") is None
+from bed.autograd.jax import eigh as rules
+from bed.autograd.jax.xla import eigh as xla_eigh
+assert xla_eigh.problem("cpu") is None
 mlir.register_lowering(rules._solve_p, xla_on_cpu.lower_for_host, platform="cpu")
 """
 
@@ -184,7 +185,7 @@ interop.torch_tensors = lambda run, part: interop.torch_on(torch, "cpu", run, pa
 handoff.gradients = lambda run, part: handoff.gradients_on(torch, "cpu", run, part)
 """
 WRONG_GRADIENT = """
-from bed.autograd import torch as rules
+from bed.autograd.torch import eigh as rules
 right = rules.eigh_vjp
 rules.eigh_vjp = lambda *arguments, **keywords: 1.001 * right(*arguments, **keywords)
 """
@@ -205,15 +206,15 @@ def test_the_parts_of_torch(tmp_path, wrong):
 
 ON_THE_FIRST_DEVICE = """
 import contextlib
-from bed import _interop
-right = _interop._receive_cupy
+from bed._dispatch.interop import cupy as opened
+right = opened.received
 
 def wrong(*arguments):
     received = right(*arguments)
     object.__setattr__(received, "running", contextlib.nullcontext)
     return received
 
-_interop._receive_cupy = wrong
+opened.received = wrong
 """
 STRIDES_IGNORED = """
 import bed

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bed
-from bed._normalize import GRADIENTS
-from bed._vjp import eigh_vjp
+from bed._derivative.eigh import eigh_vjp
+from bed._derivative.method import METHODS
 from torch_losses import close, invariant_loss, invariants, matrix, separated
 
 torch = pytest.importorskip("torch")
@@ -53,7 +53,7 @@ def _expected(x, loss, gradient, degree):
         return eigh_vjp(w, v, *gradients, **options)
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("degree", [0, 9, 40])
 def test_each_gradient_is_the_one_asked_for(rng, losses, gradient, degree):
     x = _close_pairs(rng)
@@ -84,14 +84,14 @@ def test_each_gradient_is_the_one_asked_for(rng, losses, gradient, degree):
 
 def test_the_options_make_a_difference(rng, losses):
     x = _close_pairs(rng)
-    results = [_expected(x, losses[0], gradient, 9) for gradient in GRADIENTS]
+    results = [_expected(x, losses[0], gradient, 9) for gradient in METHODS]
     results.append(_expected(x, losses[0], "taylor", 40))
     for i, one in enumerate(results):
         for other in results[:i]:
             assert (one - other).abs().max() > 1e-3 * one.abs().max()
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 def test_compiled_gradients(rng, losses, gradient):
     x = _close_pairs(rng).requires_grad_()
 

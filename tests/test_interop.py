@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bed
-from bed import _interop
+from bed._dispatch import interop
 from checks import assert_eigh, assert_same_bits
 from matrices import DTYPES, random_hermitian
 
@@ -39,7 +39,7 @@ def test_same_library_same_bits(jax_x64, rng, library, dtype):
 
 def test_torch_shares_memory_both_ways(rng):
     a = torch.from_numpy(random_hermitian(rng, (4, 3, 3), "f4"))
-    received = _interop.receive(a.transpose(1, 2)[::2])
+    received = interop.receive(a.transpose(1, 2)[::2])
     assert received.array.ctypes.data == a.data_ptr()
     out = received.empty((4, 3), np.dtype("f4"))
     assert received.give_back(out) is out  # torch's own memory, in which it is solved
@@ -51,7 +51,7 @@ def test_torch_shares_memory_both_ways(rng):
 
 def test_jax_shares_memory_both_ways(rng):
     a = jax.numpy.asarray(random_hermitian(rng, (4, 3, 3), "f4"))
-    received = _interop.receive(a)
+    received = interop.receive(a)
     assert received.array.ctypes.data == a.unsafe_buffer_pointer()
     for shape in ((4, 3), (4, 3, 3), (1,), (7, 5, 5)):
         out = received.empty(shape, np.dtype("f4"))
@@ -60,7 +60,7 @@ def test_jax_shares_memory_both_ways(rng):
 
 def test_numpy_input_is_not_copied(rng):
     a = random_hermitian(rng, (4, 3, 3), "f4")
-    assert _interop.receive(a[::-1, :, ::-1]).array.base is a
+    assert interop.receive(a[::-1, :, ::-1]).array.base is a
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -157,7 +157,7 @@ class BareOf2021(Bare):
 def test_bare_dlpack_object_comes_back_as_numpy(rng, producer):
     a = random_hermitian(rng, (4, 5, 5), "f8")
     there = producer(a)
-    assert np.shares_memory(_interop.receive(there).array, a)
+    assert np.shares_memory(interop.receive(there).array, a)
     assert_same_bits(tuple(bed.eigh(there)), tuple(bed.eigh(a)))
 
 

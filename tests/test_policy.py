@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import bed
-from bed import _policy, engines
+from bed import engines
+from bed._dispatch import policy
 
 CALLS = [
     {"dtype": dtype, "device": device, "eigenvectors": eigenvectors}
@@ -18,7 +19,7 @@ CALLS = [
 def test_every_call_has_an_engine_that_takes_it(monkeypatch, call):
     monkeypatch.setattr(engines.Engine, "missing", lambda self: None)
     for n in range(300):
-        engine = _policy.choose(n, **call).engine
+        engine = policy.choose(n, **call).engine
         assert call["device"] in engine.devices
         assert engine.takes(n)
         assert engine.name != "reference"
@@ -30,20 +31,20 @@ def test_every_call_has_an_engine_that_takes_it(monkeypatch, call):
 
 def test_choice_is_the_row_of_the_table(monkeypatch):
     def row(n, dtype, eigenvectors, engine):
-        return _policy.Row(dtype, eigenvectors, n, engine, {"8": 2.5, "40": 1.5})
+        return policy.Row(dtype, eigenvectors, n, engine, {"8": 2.5, "40": 1.5})
 
     rows = [
         row(10, "float32", True, "lapack"),
         row(10, "float32", False, "reference"),
         row(None, "any", None, "numba_cpu"),
     ]
-    _policy._decide.cache_clear()
+    policy._decide.cache_clear()
     monkeypatch.setattr(
-        _policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
+        policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
     )
 
     def name(*arguments, **options):
-        return _policy.choose(*arguments, "cpu", **options).engine.name
+        return policy.choose(*arguments, "cpu", **options).engine.name
 
     single, double = np.dtype("f4"), np.dtype("f8")
     assert name(10, single) == "lapack"
@@ -57,7 +58,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
     assert explanation.measured == "here"
     values = bed.explain(np.eye(9, dtype="f4"), eigenvectors=False)
     assert values.engine == "reference"
-    _policy._decide.cache_clear()
+    policy._decide.cache_clear()
 
 
 def test_unknown_engine_lists_those_here():
@@ -82,7 +83,7 @@ def test_engine_for_other_memory_is_refused(monkeypatch):
 def test_size_limit_of_an_engine(monkeypatch):
     small = engines.Engine("small", ("cpu",), "test", max_n=4)
     monkeypatch.setitem(engines._REGISTRY, "small", small)
-    choice = _policy.choose(4, np.dtype("f4"), "cpu", driver="small")
+    choice = policy.choose(4, np.dtype("f4"), "cpu", driver="small")
     assert choice.engine is small
     with pytest.raises(ValueError, match="takes n ≤ 4, got n = 5"):
         bed.eigh(np.eye(5), driver="small")

@@ -19,7 +19,7 @@ from matrices import DTYPES, random_hermitian
 ROOT = Path(__file__).parents[1]
 SIMULATED = sorted((Path(__file__).parent / "cuda_simulator").glob("test_*.py"))
 CAPABILITY = (9, 0)
-MAX_N = {e.name: e.max_n for e in engines.engines()}["staged"]
+MAX_N = {e.name: e.max_n for e in engines.engines()}["numba_cuda"]
 
 needs_numba_cuda = pytest.mark.skipif(
     find_spec("numba_cuda") is None,

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bed import _policy, engines
+from bed import engines
+from bed._dispatch import policy
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def tune_policy(monkeypatch):
 
 
 def test_a_table_that_is_written_is_read(tune_policy, tmp_path, monkeypatch):
-    before = _policy.table()
+    before = policy.table()
     path = tmp_path / "table.json"
 
     def measured(candidates, n, dtype, device, eigenvectors):
@@ -31,18 +32,18 @@ def test_a_table_that_is_written_is_read(tune_policy, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tune_policy, "fastest", measured)
     tune_policy.main(["--n", "2", "4", "8", "--output", str(path)])
-    monkeypatch.setattr(_policy, "files", lambda package: tmp_path)
-    path.rename(tmp_path / "_policy.json")
-    _policy.table.cache_clear()
-    after = _policy.table()
+    monkeypatch.setattr(policy, "files", lambda package: tmp_path)
+    path.rename(tmp_path / "table.json")
+    policy.table.cache_clear()
+    after = policy.table()
     monkeypatch.undo()
-    _policy.table.cache_clear()
+    policy.table.cache_clear()
     assert after["cuda"] == before["cuda"]
     assert "tune_policy.py" in after["cpu"]["measured"]
     rows = [row for row in after["cpu"]["rows"] if row.dtype == "float64"]
-    assert after["cpu"]["rows"][-1] == _policy.Row("any", None, None, "lapack", {})
+    assert after["cpu"]["rows"][-1] == policy.Row("any", None, None, "lapack", {})
     assert rows == [
-        _policy.Row("float64", wanted, largest, engine, speedups)
+        policy.Row("float64", wanted, largest, engine, speedups)
         for wanted in (True, False)
         for largest, engine, speedups in (
             (4, "numba_cpu", {"2": 2.0, "4": 2.0}),

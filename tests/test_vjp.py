@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from bed._gradients import CUTOFF, inverse_gaps
-from bed._normalize import GRADIENTS
-from bed._vjp import eigh_jvp, eigh_vjp, phase_dependence
+from bed._derivative.eigh import eigh_jvp, eigh_vjp, phase_dependence
+from bed._derivative.gaps import CUTOFF, inverse_gaps
+from bed._derivative.method import METHODS
 from gradient_errors import CONDITIONS, errors, orthogonal, spectra
 from matrices import DTYPES, random_hermitian
 
@@ -82,7 +82,7 @@ def test_central_differences_with_50_digits(rng, asarray, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 def test_backward_is_the_adjoint_of_forward(rng, asarray, dtype, gradient):
     a, da, grad_v = random_hermitian(rng, (3, 2, 5, 5), dtype)
     w, v = np.linalg.eigh(a)
@@ -100,7 +100,7 @@ def test_backward_is_the_adjoint_of_forward(rng, asarray, dtype, gradient):
     assert (g == g.conj().swapaxes(-1, -2)).all()
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_alone_are_exact(rng, asarray, dtype, gradient):
     """The gradient of Σ f(w) is f′(A), repeated eigenvalues or not."""
@@ -134,7 +134,7 @@ def test_projector_of_a_close_pair(rng, asarray, dtype, gap):
         assert _size(g - truth) <= 50 * eps * _size(c)
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_finite_everywhere(rng, asarray, dtype, gradient):
     limits = np.finfo(dtype)
@@ -156,7 +156,7 @@ def test_finite_everywhere(rng, asarray, dtype, gradient):
             assert np.isfinite(np.asarray(g)).all()
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("exponent", [-100, 100])
 def test_scale(rng, gradient, exponent):
     """V̄ of s·A gives the gradient over s, bit for bit if s is a power of two."""
@@ -168,7 +168,7 @@ def test_scale(rng, gradient, exponent):
     assert (one == other * scale).all()
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3), (1, 1), (2, 0, 4, 4)])
 def test_empty_and_one(asarray, gradient, shape):
     w, v = asarray(np.ones(shape[:-1])), asarray(np.ones(shape))
@@ -217,7 +217,7 @@ def _truth(w, gradient, degree):
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 def test_formulas_on_covariances(gradient, condition):
     for degree in (0, 1, 9, 30):
         for w in spectra(condition).values():
@@ -240,7 +240,7 @@ def test_formulas_on_covariances(gradient, condition):
             assert (abs(f) <= bound * (1 + 1e-14)).all()
 
 
-@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("gradient", METHODS)
 def test_signs(gradient):
     """Pairs of opposite signs are exact; −A has the gaps of A, negated."""
     w = np.array([-2, -0.5, 0, 0.25, 3])
@@ -276,7 +276,7 @@ def test_power_iteration_is_the_derivative_of_power_iteration(rng):
 
 @pytest.mark.parametrize("condition", [1e2, 1e8, 1e16])
 def test_errors_on_covariances(rng, condition):
-    """The orders of magnitude of the table in `bed._gradients`."""
+    """The orders of magnitude of the table in `bed._derivative.gaps`."""
     found = errors(rng, condition, matrices=5)
     for spectrum in ("geometric", "even"):
         assert found[spectrum]["exact"] <= 1e-14

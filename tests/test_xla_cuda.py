@@ -18,9 +18,9 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 import xla_on_cpu  # noqa: E402
-from bed.autograd import _xla_c_api as c_api  # noqa: E402
-from bed.autograd import _xla_eigh, _xla_ffi  # noqa: E402
-from bed.autograd import jax as rules  # noqa: E402
+from bed.autograd.jax import eigh as rules  # noqa: E402
+from bed.autograd.jax.xla import c_api, ffi  # noqa: E402
+from bed.autograd.jax.xla import eigh as xla_eigh  # noqa: E402
 
 DEVICE = 3
 
@@ -60,7 +60,7 @@ class StandIn(types.ModuleType):
         address, size, owner, device, offset = pointer
         assert size == np.prod(shape) * dtype.itemsize
         assert (owner, device, offset) == (None, DEVICE, 0)
-        return _xla_eigh._host_array(address, shape, dtype)  # CPU and "GPU" share it
+        return xla_eigh._host_array(address, shape, dtype)  # CPU and "GPU" share it
 
 
 class _Nothing:
@@ -85,19 +85,19 @@ def as_for_cuda(monkeypatch, cupy):
     """What is compiled for the CPU calls the handler of CUDA, with an engine for it."""
     engine = engines.get("numba_cpu").load()
     xla_on_cpu.engine(monkeypatch, engine, devices=("cuda",))
-    monkeypatch.setattr(_xla_eigh, "TARGET", "bed_eigh_of_test_xla_cuda")
-    handler = jax.ffi.pycapsule(_xla_eigh.HANDLERS["cuda"])
-    jax.ffi.register_ffi_target(_xla_eigh.TARGET, handler, platform="cpu")
-    with xla_on_cpu.compiled_by(_xla_eigh.lower):
+    monkeypatch.setattr(xla_eigh, "TARGET", "bed_eigh_of_test_xla_cuda")
+    handler = jax.ffi.pycapsule(xla_eigh.HANDLERS["cuda"])
+    jax.ffi.register_ffi_target(xla_eigh.TARGET, handler, platform="cpu")
+    with xla_on_cpu.compiled_by(xla_eigh.lower):
         yield jax.jit(lambda a: bed.eigh(a, driver="temporary"))
 
 
 @pytest.fixture
 def fresh_problem():
     """Registration is tried again, and what came of it is forgotten."""
-    _xla_eigh.problem.cache_clear()
+    xla_eigh.problem.cache_clear()
     yield
-    _xla_eigh.problem.cache_clear()
+    xla_eigh.problem.cache_clear()
 
 
 @pytest.mark.usefixtures("cupy", "fresh_problem")
@@ -117,8 +117,8 @@ def test_memory_stream_and_device_are_those_of_xla(
 ):
     """Of CuPy 14, which has a protocol for streams of others, and of older ones."""
     cupy.__init__(protocol)
-    monkeypatch.setattr(_xla_ffi.Call, "stream", lambda self: 0x5EED)
-    monkeypatch.setattr(_xla_ffi.Call, "device", lambda self: DEVICE)
+    monkeypatch.setattr(ffi.Call, "stream", lambda self: 0x5EED)
+    monkeypatch.setattr(ffi.Call, "device", lambda self: DEVICE)
     a = random_hermitian(rng, (2, 3, 5, 5), "c8")
     w, v = as_for_cuda(a)
     assert_eigh(a, np.asarray(w), np.asarray(v))
@@ -146,7 +146,7 @@ def _size_of_another(struct):
     ids=["version", "size"],
 )
 def test_another_xla_is_refused_with_a_warning(rng, monkeypatch, change, reason):
-    monkeypatch.setattr(_xla_ffi, *change)
+    monkeypatch.setattr(ffi, *change)
     a = random_hermitian(rng, (3, 5, 5), "f8")
     expected = bed.eigh(a)
     with xla_on_cpu.compiled_by(rules._call_in_place):

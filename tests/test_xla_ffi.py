@@ -20,8 +20,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 import xla_on_cpu  # noqa: E402
-from bed.autograd import _xla_c_api as c_api  # noqa: E402
-from bed.autograd import _xla_ffi  # noqa: E402
+from bed.autograd.jax.xla import c_api, ffi  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -106,12 +105,13 @@ SCRIPT = """if True:
     from functools import partial
     import bed, jax
     from jax.interpreters import mlir
-    from bed.autograd import _xla_eigh, jax as rules
-    lower = partial(_xla_eigh.lower, device="cpu")
+    from bed.autograd.jax import eigh as rules
+    from bed.autograd.jax.xla import eigh as xla_eigh
+    lower = partial(xla_eigh.lower, device="cpu")
     jax.monitoring.register_event_listener(lambda event, **_: print(event))
 
     def registered(context, operand, **options):
-        assert _xla_eigh.problem("cpu") is None
+        assert xla_eigh.problem("cpu") is None
         return lower(context, operand, **options)
 
     mlir.register_lowering(rules._solve_p, registered, platform="cpu")
@@ -177,7 +177,7 @@ def test_no_other_stage_is_answered():
 
     api = c_api.Api()
     api.XLA_FFI_Error_Create = c_api.ctypes.cast(create, c_api.c_void_p)
-    handle = _xla_ffi.handler(lambda call: None)
+    handle = ffi.handler(lambda call: None)
     frame = c_api.CallFrame(api=c_api.ctypes.pointer(api), stage=c_api.EXECUTE)
     assert handle(frame) is None
     frame.stage = 0

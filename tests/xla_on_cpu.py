@@ -11,8 +11,8 @@ import pytest
 from jax.interpreters import mlir
 
 from bed import engines
-from bed.autograd import _xla_eigh
-from bed.autograd import jax as rules
+from bed.autograd.jax import eigh as rules
+from bed.autograd.jax.xla import eigh as xla_eigh
 from bed.engines import _threads
 
 
@@ -35,14 +35,14 @@ def compiled_by(rule):
 @contextmanager
 def in_place():
     """What is compiled for the CPU inside calls the handler."""
-    assert _xla_eigh.problem("cpu") is None
+    assert xla_eigh.problem("cpu") is None
     with compiled_by(lower_for_host):
         yield
 
 
 def lower_for_host(context, operand, **options):
     """The lowering rule for CUDA, for host memory."""
-    return _xla_eigh.lower(context, operand, device="cpu", **options)
+    return xla_eigh.lower(context, operand, device="cpu", **options)
 
 
 def engine(monkeypatch, solve, devices=("cpu",)):

@@ -12,8 +12,8 @@ import bed
 
 from .._accuracy import measure
 from .._config import installed_versions, processor
-from .._interop import put, to_host
-from .._normalize import compute_dtype
+from .._dispatch.dtypes import compute_dtype
+from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
 from ._timing import best_device, numpy_seconds, progress, seconds, torch_seconds
 from .demo import PROMISE

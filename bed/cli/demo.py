@@ -9,7 +9,7 @@ import bed
 from .._accuracy import Errors, measure
 from .._config import config_text
 from .._data import real_matrices
-from .._interop import put, to_host
+from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
 from ._timing import best_device, numpy_seconds, progress, seconds
 

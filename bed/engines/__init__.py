@@ -37,6 +37,7 @@ arrays on a GPU.
 """
 
 import importlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -115,6 +116,9 @@ class Engine:
 
 _REGISTRY: dict[str, Engine] = {}
 
+# Old names, which `driver=` still takes.
+RENAMED = {"staged": "numba_cuda"}
+
 
 def register(engine: Engine) -> None:
     """Add an engine; every test of the contract then runs on it."""
@@ -138,6 +142,13 @@ def get(name: str) -> Engine:
     ImportError
         The engine is known and something it needs is not installed.
     """
+    if name in RENAMED:
+        warnings.warn(
+            f"driver={name!r} is called {RENAMED[name]!r} now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        name = RENAMED[name]
     engine = _REGISTRY.get(name)
     if engine is None:
         raise ValueError(f"driver={name!r} is unknown; {describe()}")
@@ -194,13 +205,12 @@ register(
 )
 register(
     Engine(
-        "staged",
+        "numba_cuda",
         ("cuda",),
         "a Numba kernel for each stage, in Python to be read and changed",
         needs=(_CUPY, ("numba_cuda", _CUDA_EXTRAS)),
         max_n=128,
         stages=True,
-        package="numba_cuda",
     )
 )
 register(

@@ -1,4 +1,4 @@
-"""The staged CUDA engine: one kernel for each stage, in Python, by Numba."""
+"""The CUDA engine in Python: one kernel for each stage, in Python, by Numba."""
 
 from .eigh import eigh, eigh_tridiagonal, tridiagonalize
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .._vjp import depends_on_phase
+from ..._derivative.eigh import depends_on_phase
 
 # Of the eigenvectors as constants, and of what is passed on: they, or their tangent.
 _watch_p = Primitive("bed_watch_phase")

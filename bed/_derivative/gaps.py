@@ -1,7 +1,8 @@
 """The matrix F of the derivative, exact or by one of the published approximations.
 
-`bed._vjp` needs Fᵢⱼ = 1/(wⱼ − wᵢ). Of a pair of eigenvalues let λ be the one of larger
-magnitude, x in [−1, 1] the other one divided by λ, and g = 1 − x. Then
+`eigh.py` beside this file needs Fᵢⱼ = 1/(wⱼ − wᵢ). Of a pair of eigenvalues let λ be
+the one of larger magnitude, x in [−1, 1] the other one divided by λ, and g = 1 − x.
+Then
 
     1/(λ − xλ) = 1/λ · 1/(1 − x) = 1/λ · Σₖ xᵏ,
 
@@ -97,7 +98,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from ._normalize import normalize_rule
+from .method import normalize_method
 
 # Exactly repeated eigenvalues come out of LAPACK and of the engines up to 4.6·√n·eps of
 # the largest |w| apart (n = 2 … 64, both precisions, 200 matrices each): what is closer
@@ -113,7 +114,7 @@ def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any,
     w : (..., n) real array
         Eigenvalues, in any order.
     gradient : str, optional
-        One of `bed._normalize.GRADIENTS`.
+        One of `bed._derivative.method.METHODS`.
     degree : int, optional
         K of "taylor" and "power_iteration".
 
@@ -124,7 +125,7 @@ def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any,
     s : (..., 1, 1) real array
         The largest magnitude of `w`, or 1 if all are zero.
     """
-    gradient, degree, _ = normalize_rule(gradient, degree, False)
+    gradient, degree, _ = normalize_method(gradient, degree, False)
     xp = array_namespace(w)
     n = w.shape[-1]
     wi, wj = w[..., :, None], w[..., None, :]

@@ -18,7 +18,7 @@ For the gradient, ⟨G, dA⟩ = Re Σ w̄ᵢ dwᵢ + Re tr(V̄ᴴ dV) with X = V
     G = V [diag(w̄) + herm(F ∘ X)] Vᴴ,        herm(Y) = (Y + Yᴴ)/2.
 
 F is antisymmetric, so that herm(F ∘ X) = F ∘ (X − Xᴴ)/2. (Of the approximations in
-`bed._gradients` one is not, and the general form holds for it too.)
+`bed._derivative.gaps` one is not, and the general form holds for it too.)
 
 Where eigenvalues coincide, V is any basis of their space and F has no value; F is zero
 for gaps below the rounding of the eigenvalues. The result is then
@@ -45,8 +45,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from ._gradients import inverse_gaps
-from ._normalize import normalize_rule
+from .gaps import inverse_gaps
+from .method import normalize_method
 
 
 def eigh_jvp(
@@ -64,7 +64,7 @@ def eigh_jvp(
         Differential of A; its Hermitian part counts.
     gradient : str, optional
         What stands for F: "exact", "taylor", "pade", "power_iteration" or "truncated",
-        as `bed._gradients` describes them.
+        as `bed._derivative.gaps` describes them.
     degree : int, optional
         Degree of "taylor" and "power_iteration".
 
@@ -112,7 +112,7 @@ def eigh_vjp(
     (..., n, n) array, Hermitian
         As for a matrix that is varied within the Hermitian ones: both triangles count.
     """
-    normalize_rule(gradient, degree, False)
+    normalize_method(gradient, degree, False)
     vh = _conjugate_transpose(v)
     if grad_v is None:
         grad_w = 0 * w if grad_w is None else grad_w

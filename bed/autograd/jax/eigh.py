@@ -3,9 +3,9 @@
 One primitive does the work. Outside `jax.jit` it solves concrete arrays as `bed.eigh`
 does, without copies and on the device they are on. Under `jax.jit` it becomes a call
 back to the host on the CPU, and on CUDA a custom call that solves in XLA's memory, on
-XLA's stream (`_xla_eigh.py`). It solves any leading axes, so that `jax.vmap` only adds
-one. Its derivative is `bed._vjp.eigh_jvp`: linear in the tangent, so that JAX
-transposes it for reverse mode, and made of functions that JAX knows, so that it is
+XLA's stream (`xla/eigh.py`). It solves any leading axes, so that `jax.vmap` only adds
+one. Its derivative is `eigh_jvp` of `bed._derivative`: linear in the tangent, so that
+JAX transposes it for reverse mode, and made of functions that JAX knows, so that it is
 differentiated again for second derivatives.
 
 `bed.eigh` comes here by itself with a traced array; there is no need to import this.
@@ -21,16 +21,19 @@ from jax.custom_derivatives import zero_from_primal
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from .._eigh import solve
-from .._normalize import Rule, compute_dtype, normalize_uplo, raise_unless_square
-from .._policy import choose
-from .._vjp import eigh_jvp
-from ..engines import real_dtype
-from . import _xla_eigh
-from ._jax_phase import phase_checked
+from ..._derivative.eigh import eigh_jvp
+from ..._derivative.method import Method
+from ..._dispatch import solve
+from ..._dispatch.dtypes import compute_dtype
+from ..._dispatch.interop import library_of
+from ..._dispatch.normalize import normalize_uplo, raise_unless_square
+from ..._dispatch.policy import choose
+from ...engines import real_dtype
+from ._phase import phase_checked
+from .xla import eigh as xla
 
 
-def decompose(a: jax.Array, uplo, check, driver, rule: Rule):
+def eigh(a: jax.Array, uplo, check, driver, method: Method):
     """`bed.eigh` for traced arrays, under jit, grad, vmap, jvp: ``(w, v, status)``.
 
     float16 and bfloat16 are computed in float32, and the gradient is theirs again. The
@@ -65,13 +68,13 @@ def decompose(a: jax.Array, uplo, check, driver, rule: Rule):
     a, uplo = _checked(a, uplo, check)
     if not jnp.issubdtype(a.dtype, jnp.inexact):  # has no derivative
         return _solve(a, uplo, driver, eigenvectors=True)
-    w, v, status = _decompose(a, uplo, driver, rule)
-    if rule.check_phase and jnp.iscomplexobj(v):
+    w, v, status = _decompose(a, uplo, driver, method)
+    if method.check_phase and jnp.iscomplexobj(v):
         v = phase_checked(v)
     return w, v, status
 
 
-def values(a: jax.Array, uplo, check, driver):
+def eigvalsh(a: jax.Array, uplo, check, driver):
     """`bed.eigvalsh` for traced arrays: ``(w, status)``.
 
     The eigenvectors are computed when a derivative is taken, and only then.
@@ -99,15 +102,15 @@ def _checked(a, uplo, check):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
-def _decompose(a, uplo, driver, rule):
+def _decompose(a, uplo, driver, method):
     return _solve(a, uplo, driver, eigenvectors=True)
 
 
 @_decompose.defjvp
-def _decompose_jvp(uplo, driver, rule, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver, rule)
+def _decompose_jvp(uplo, driver, method, primals, tangents):
+    (w, v, status) = _decompose(*primals, uplo, driver, method)
     (da,) = tangents
-    dw, dv = _differentials(w, v, da, rule)
+    dw, dv = _differentials(w, v, da, method)
     return (w, v, status), (dw, dv, zero_from_primal(status))
 
 
@@ -118,16 +121,16 @@ def _values(a, uplo, driver):
 
 @_values.defjvp
 def _values_jvp(uplo, driver, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver, Rule())
+    (w, v, status) = _decompose(*primals, uplo, driver, Method())
     (da,) = tangents
-    dw, _ = _differentials(w, v, da, Rule())
+    dw, _ = _differentials(w, v, da, Method())
     return (w, status), (dw, zero_from_primal(status))
 
 
-def _differentials(w, v, da, rule):
+def _differentials(w, v, da, method):
     # A GPU multiplies float32 with 10 bits by default, and gradients would show it.
     with jax.default_matmul_precision("highest"):
-        return eigh_jvp(w, v, da, gradient=rule.gradient, degree=rule.degree)
+        return eigh_jvp(w, v, da, gradient=method.gradient, degree=method.degree)
 
 
 # XLA calls back from threads that flush subnormal numbers to zero, which changes bits
@@ -149,7 +152,7 @@ def _solve(a, uplo, driver, *, eigenvectors):
 @_solve_p.def_impl
 def _solve_now(a, *, uplo, driver, eigenvectors):
     """For concrete arrays, which also grad and vmap arrive at outside jit."""
-    results = solve(a, uplo, False, driver, eigenvectors=eigenvectors)
+    results = solve.eigh(library_of(a), a, uplo, False, driver, eigenvectors=eigenvectors)
     return [x for x in results if x is not None]
 
 
@@ -200,10 +203,10 @@ def _refuse(context, *_, **__):
 
 def _call_in_place(context, operand, **options):
     """For `jax.jit` on CUDA: a custom call, or if XLA refuses it, the call back."""
-    if reason := _xla_eigh.problem("cuda"):
-        _xla_eigh.warn_of_copies(reason)
+    if reason := xla.problem("cuda"):
+        xla.warn_of_copies(reason)
         return _call_back(context, operand, **options)
-    return _xla_eigh.lower(context, operand, **options)
+    return xla.lower(context, operand, **options)
 
 
 mlir.register_lowering(_solve_p, _refuse)

@@ -1,7 +1,7 @@
 """The solvers as torch differentiates and compiles them.
 
 `bed.eigh` comes here by itself with a tensor that torch follows; there is no need to
-import this. Backward and forward mode are `bed._vjp`, in torch operations on the saved
+import this. Backward and forward mode are `bed._derivative.eigh`, in torch operations on the saved
 outputs, so that torch differentiates them again.
 
 There are two ways in. An `autograd.Function` has every derivative, and a body that
@@ -12,10 +12,11 @@ and have no forward mode; they are used while compiling, and only then.
 import torch
 from torch.autograd import forward_ad
 
-from .._eigh import solve
-from .._normalize import Rule
-from .._status import name_failures
-from .._vjp import depends_on_phase, eigh_jvp, eigh_vjp
+from ..._derivative.eigh import depends_on_phase, eigh_jvp, eigh_vjp
+from ..._derivative.method import Method
+from ..._dispatch import solve
+from ..._dispatch.interop.torch import LIBRARY
+from ..._status import name_failures
 
 # Computed in another dtype than they come in; the conversion is torch's, and takes the
 # gradient back to the dtype of the input.
@@ -26,7 +27,7 @@ _WIDENED = {
 }
 
 
-def decompose(a: torch.Tensor, uplo, check, driver, rule: Rule):
+def eigh(a: torch.Tensor, uplo, check, driver, method: Method):
     """`bed.eigh` for tensors that torch differentiates or traces: ``(w, v, status)``.
 
     The gradient is that of a matrix varied within the Hermitian ones, whatever triangle
@@ -36,17 +37,17 @@ def decompose(a: torch.Tensor, uplo, check, driver, rule: Rule):
     """
     a = _widened(a)
     if not torch.compiler.is_compiling():
-        return _Eigh.apply(a, (uplo, check, driver), rule)
+        return _Eigh.apply(a, (uplo, check, driver), method)
     _refuse_forward_mode(forward_ad.unpack_dual(a).tangent is not None)
-    if rule.check_phase:
+    if method.check_phase:
         raise NotImplementedError(
             "check_phase=True cannot raise inside torch.compile, where there are no "
             "values to look at: check outside the compiled function"
         )
-    return _eigh_operator(a, uplo, str(check), driver, rule.gradient, rule.degree)
+    return _eigh_operator(a, uplo, str(check), driver, method.gradient, method.degree)
 
 
-def values(a: torch.Tensor, uplo, check, driver):
+def eigvalsh(a: torch.Tensor, uplo, check, driver):
     """`bed.eigvalsh` for such tensors: ``(w, status)``.
 
     The eigenvectors are computed too, because the derivative of the eigenvalues is made
@@ -57,7 +58,7 @@ def values(a: torch.Tensor, uplo, check, driver):
     if torch.compiler.is_compiling() and not needs_gradient:
         _refuse_forward_mode(forward_ad.unpack_dual(a).tangent is not None)
         return _eigvalsh_operator(a, uplo, str(check), driver)
-    w, _, status = decompose(a, uplo, check, driver, Rule())
+    w, _, status = eigh(a, uplo, check, driver, Method())
     return w.clone(), status  # the other w is saved for backward
 
 
@@ -87,17 +88,17 @@ def _vjp(w, v, grad_w, grad_v, gradient, degree):
 
 
 class _Eigh(torch.autograd.Function):
-    """``(a, (uplo, check, driver), rule)`` to ``(w, v, status)``."""
+    """``(a, (uplo, check, driver), method)`` to ``(w, v, status)``."""
 
     @staticmethod
-    def forward(a, options, rule):
-        del rule
-        return solve(a, *options)
+    def forward(a, options, method):
+        del method
+        return solve.eigh(LIBRARY, a, *options)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         w, v, status = output
-        ctx.rule = inputs[-1]
+        ctx.method = inputs[-1]
         ctx.mark_non_differentiable(status)
         # A loss of the eigenvalues alone then has no term with 1/(wⱼ − wᵢ) at all.
         ctx.set_materialize_grads(False)
@@ -107,7 +108,7 @@ class _Eigh(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_w, grad_v, _):
         w, v = ctx.saved_tensors
-        gradient, degree, check_phase = ctx.rule
+        gradient, degree, check_phase = ctx.method
         if check_phase and grad_v is not None and v.is_complex():
             grad_v = _PhaseChecked.apply(v.detach(), grad_v)
         return _vjp(w, v, grad_w, grad_v, gradient, degree), None, None
@@ -115,7 +116,7 @@ class _Eigh(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, da, *_):
         w, v = ctx.saved_tensors
-        gradient, degree, _ = ctx.rule
+        gradient, degree, _ = ctx.method
         # torch switches forward mode off around `jvp`. An outer level of torch.func
         # needs it: without, the second derivative by forward over forward is wrong in
         # silence.
@@ -182,7 +183,7 @@ def _eigh_operator(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     del gradient, degree
     _refuse_forward_mode(_in_dual_level())
-    return solve(a, uplo, _CHECKS.get(check, check), driver)
+    return solve.eigh(LIBRARY, a, uplo, _CHECKS.get(check, check), driver)
 
 
 @torch.library.custom_op("bed::eigvalsh", mutates_args=())
@@ -192,7 +193,7 @@ def _eigvalsh_operator(
     """For tensors without gradient."""
     _refuse_forward_mode(_in_dual_level())
     options = uplo, _CHECKS.get(check, check), driver
-    w, _, status = solve(a, *options, eigenvectors=False)
+    w, _, status = solve.eigh(LIBRARY, a, *options, eigenvectors=False)
     return w, status
 
 
@@ -227,7 +228,7 @@ def _eigvalsh_mapped(info, in_dims, a, *options):
 
 def _save(ctx, inputs, output):
     *_, gradient, degree = inputs
-    ctx.rule = gradient, degree
+    ctx.method = gradient, degree
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[:2])
 
@@ -235,7 +236,7 @@ def _save(ctx, inputs, output):
 def _gradients(ctx, grad_w, grad_v, _):
     """Gradients with respect to the arguments of the operator; None is zero."""
     w, v = ctx.saved_tensors
-    return _vjp(w, v, grad_w, grad_v, *ctx.rule), None, None, None, None, None
+    return _vjp(w, v, grad_w, grad_v, *ctx.method), None, None, None, None, None
 
 
 _eigh_operator.register_autograd(_gradients, setup_context=_save)

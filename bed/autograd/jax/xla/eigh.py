@@ -13,12 +13,13 @@ import jax
 import numpy as np
 from jax.interpreters import mlir
 
-from .._interop import foreign_stream
-from .._normalize import compute_dtype
-from .._policy import choose
-from .._status import Status
-from ..engines import get, real_dtype
-from . import _xla_ffi
+from ...._dispatch.dtypes import compute_dtype
+from ...._dispatch.interop import Received
+from ...._dispatch.interop.cupy import foreign_stream
+from ...._dispatch.policy import choose
+from ...._dispatch.solve import eigh_received
+from ....engines import get, real_dtype
+from . import ffi
 
 # This name and those of the attributes are part of compiled programs, which JAX may
 # keep on disk until another version of bed runs them.
@@ -89,11 +90,11 @@ def warn_of_copies(reason: str) -> None:
     )
 
 
-def _solve_host(call: _xla_ffi.Call) -> None:
+def _solve_host(call: ffi.Call) -> None:
     _solve(call, "cpu", _host_array)
 
 
-def _solve_cuda(call: _xla_ffi.Call) -> None:
+def _solve_cuda(call: ffi.Call) -> None:
     import cupy
 
     number = call.device()
@@ -103,23 +104,25 @@ def _solve_cuda(call: _xla_ffi.Call) -> None:
         _solve(call, "cuda", partial(_device_array, cupy, number))
 
 
-def _solve(call: _xla_ffi.Call, device: str, array) -> None:
+def _solve(call: ffi.Call, device: str, array) -> None:
     """Fill the results of a call; `array` makes arrays of what is in XLA's memory."""
     (a,), results = call.arguments(), call.results()
     options = call.attributes()
-    leading, n = a.shape[:-2], a.shape[-1]
-    batch = math.prod(leading)
-    a, w, *v, status = (
-        array(x.address, (batch, *x.shape[len(leading) :]), x.dtype)
-        for x in (a, *results)
+    opened = array(a.address, a.shape, a.dtype)
+    outputs = iter(results)  # in the order in which outputs are allocated
+
+    def empty(shape, dtype):
+        del shape, dtype  # XLA has allocated just these
+        x = next(outputs)
+        return array(x.address, x.shape, x.dtype)
+
+    eigh_received(
+        Received(opened, device, empty),
+        options["uplo"],
+        False,
+        options["driver"],
+        eigenvectors=len(results) == 3,  # values, vectors, status
     )
-    if not (batch and n):
-        status[...] = int(Status.OK)
-        return
-    wanted, driver = bool(v), options["driver"]
-    engine = choose(n, a.dtype, device, eigenvectors=wanted, driver=driver).engine
-    out = (w, v[0] if v else None, status)
-    engine.load()(a, options["uplo"], eigenvectors=wanted, out=out)
 
 
 class _HostMemory:
@@ -147,6 +150,6 @@ def _device_array(cupy, number, address, shape, dtype):
 
 
 HANDLERS = {
-    "cpu": _xla_ffi.handler(_solve_host),
-    "cuda": _xla_ffi.handler(_solve_cuda),
+    "cpu": ffi.handler(_solve_host),
+    "cuda": ffi.handler(_solve_cuda),
 }

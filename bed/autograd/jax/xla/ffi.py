@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._xla_c_api import (
+from .c_api import (
     BUFFER,
     DTYPES,
     EXECUTE,

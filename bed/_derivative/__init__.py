@@ -1,0 +1,1 @@
+"""Derivatives of the decomposition as mathematics, for any array namespace."""

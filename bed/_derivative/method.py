@@ -1,0 +1,34 @@
+"""How the eigenvectors of a call are differentiated."""
+
+import operator
+from typing import Any, NamedTuple
+
+METHODS = ("exact", "taylor", "pade", "power_iteration", "truncated")
+
+
+class Method(NamedTuple):
+    """The gradient method of a call; `bed._derivative.gaps` describes them."""
+
+    gradient: str = "exact"
+    degree: int = 9
+    check_phase: bool = False
+
+
+def normalize_method(gradient: Any, degree: Any, check_phase: Any) -> Method:
+    """The options of a derivative.
+
+    Raises
+    ------
+    ValueError
+        Unknown gradient, or a degree that is no whole number from 0 on.
+    """
+    if gradient not in METHODS:
+        accepted = ", ".join(repr(name) for name in METHODS)
+        raise ValueError(f"gradient must be one of {accepted}, got {gradient!r}")
+    try:
+        degree = operator.index(degree)
+    except TypeError:
+        raise ValueError(f"degree must be an integer, got {degree!r}") from None
+    if degree < 0:
+        raise ValueError(f"degree must not be negative, got {degree}")
+    return Method(gradient, degree, bool(check_phase))

@@ -1,0 +1,90 @@
+"""torch tensors, on the CPU and on CUDA devices."""
+
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import torch
+
+from ..dtypes import WIDENED
+from . import cupy
+from .received import Library, Received, describe
+
+# NumPy has no name for these two.
+_CONVERTED = {
+    getattr(torch, name): getattr(torch, WIDENED[name])
+    for name in ("bfloat16", "complex32")
+}
+
+
+class LinAlgError(np.linalg.LinAlgError, torch.linalg.LinAlgError):
+    """A numerical error as callers of NumPy and of torch expect it."""
+
+
+def _traces(a) -> bool:
+    if torch.compiler.is_compiling():
+        return True
+    # Under torch.func every tensor is traced, those from outside too. torch has no
+    # public name for the question; its own autograd.Function asks it this way.
+    if torch._C._are_functorch_transforms_active():
+        return True
+    if a.requires_grad and torch.is_grad_enabled():
+        return True
+    return torch.autograd.forward_ad.unpack_dual(a).tangent is not None
+
+
+def _receive(a) -> Received:
+    if a.layout != torch.strided:
+        raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
+    if a.device.type not in ("cpu", "cuda"):
+        raise TypeError(
+            f"expected a tensor on the CPU or a CUDA device, got {a.device}"
+        )
+    device, dtype = a.device, a.dtype
+    a = a.detach().resolve_conj().resolve_neg()
+    converted_from = None
+    if dtype in _CONVERTED:
+        converted_from = str(dtype).removeprefix("torch.")
+        a = a.to(_CONVERTED[dtype])
+
+    def empty(shape, dtype):
+        return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
+
+    if device.type == "cpu":
+        return Received(
+            a.numpy(),
+            "cpu",
+            empty,
+            torch.Tensor.numpy,
+            error=LinAlgError,
+            converted_from=converted_from,
+        )
+
+    library = cupy.load()
+
+    @contextmanager
+    def running():
+        stream = torch.cuda.current_stream(device).cuda_stream
+        with library.cuda.Device(device.index):
+            with cupy.foreign_stream(stream, device.index):
+                yield
+
+    with running():  # DLPack makes the stream that takes an array wait for its own
+        array = library.from_dlpack(a)
+    return Received(
+        array,
+        "cuda",
+        empty,
+        library.from_dlpack,
+        running=running,
+        error=LinAlgError,
+        converted_from=converted_from,
+    )
+
+
+@cache
+def _torch_dtype(dtype: np.dtype):
+    return getattr(torch, dtype.name)
+
+
+LIBRARY = Library("torch", _traces, _receive)

@@ -1,0 +1,146 @@
+"""Everything a caller can get wrong about shapes and options, decided in one place."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engines import Engine
+from .dtypes import compute_dtype
+from .interop import Received
+
+CHECKS = (False, True, "hermitian")
+
+
+class Problem(NamedTuple):
+    """A call in the form that engines take, but for the dtype.
+
+    Attributes
+    ----------
+    a : (batch, n, n) array of the caller's dtype, any strides
+    leading : the caller's leading axes, whose product is batch
+    dtype : the engine dtype it is computed in
+    """
+
+    a: Any
+    leading: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def n(self) -> int:
+        return self.a.shape[-1]
+
+    def array_for(self, engine: Engine) -> Any:
+        """The batch in a dtype that the engine reads; converted only if it must be."""
+        if engine.reads and self.a.dtype.name in engine.reads:
+            return self.a
+        return converted(self.a, self.dtype)
+
+
+def converted(a: Any, dtype: np.dtype) -> Any:
+    """An array as engines take it, in a dtype; copied only if it must be."""
+    a = a.astype(dtype, copy=False)
+    if isinstance(a, np.ndarray) and not a.flags.aligned:
+        a = a.copy()
+    return a
+
+
+def normalize(received: Received) -> Problem:
+    """Check shape and dtype, and join the leading axes.
+
+    Memory is copied only where leading axes with unrelated strides have to be joined.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Not a stack of square matrices; a ValueError, as NumPy's.
+    TypeError
+        A dtype that is not accepted.
+    """
+    a = received.array
+    raise_unless_square(a.shape, received.error)
+    dtype = compute_dtype(a.dtype)
+    leading = a.shape[:-2]
+    n = a.shape[-1]
+    if len(leading) != 1:
+        a = a.reshape((math.prod(leading), n, n))  # a view wherever strides allow
+    return Problem(a, leading, dtype)
+
+
+def raise_unless_square(
+    shape: tuple[int, ...], error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError
+) -> None:
+    """Raise a `numpy.linalg.LinAlgError` unless a shape is (..., n, n)."""
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise error(
+            f"expected square matrices (..., n, n), got an array of shape {shape}"
+        )
+
+
+class Tridiagonal(NamedTuple):
+    """Diagonals (batch, n), off-diagonals (batch, n - 1), and the leading axes."""
+
+    d: Any
+    e: Any
+    leading: tuple[int, ...]
+
+
+def normalize_tridiagonal(received: Received, others: Received) -> Tridiagonal:
+    """Check diagonals and off-diagonals, and bring them to one shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        A dtype that is not accepted, or not real.
+    ValueError
+        Shapes or memory that do not fit together.
+    """
+    d, e = received.array, others.array
+    if received.device != others.device:
+        raise ValueError(
+            "d and e must be in the same memory, got d in "
+            f"{received.device} memory and e in {others.device} memory"
+        )
+    if d.ndim < 1 or e.ndim < 1 or e.shape[-1] != max(d.shape[-1] - 1, 0):
+        raise ValueError(
+            "expected d of shape (..., n) and e of shape (..., n - 1), got "
+            f"{d.shape} and {e.shape}"
+        )
+    dtype = np.result_type(compute_dtype(d.dtype), compute_dtype(e.dtype))
+    if dtype.kind == "c":
+        raise TypeError(f"d and e must be real, got {d.dtype} and {e.dtype}")
+    try:
+        leading = np.broadcast_shapes(d.shape[:-1], e.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"the leading axes of d {d.shape} and e {e.shape} do not broadcast"
+        ) from None
+    d, e = (
+        converted(
+            np.broadcast_to(x, (*leading, x.shape[-1])).reshape(
+                (math.prod(leading), x.shape[-1])
+            ),
+            dtype,
+        )
+        for x in (d, e)
+    )
+    return Tridiagonal(d, e, leading)
+
+
+def normalize_uplo(uplo: Any) -> str:
+    """``"L"`` or ``"U"``.
+
+    Raises
+    ------
+    ValueError
+        Anything else.
+    """
+    if isinstance(uplo, str) and uplo.upper() in ("L", "U"):
+        return uplo.upper()
+    raise ValueError(f"UPLO must be 'L' or 'U' (either case), got {uplo!r}")
+
+
+def raise_unless_check(check: Any) -> None:
+    """Raise ValueError unless `check` is False, True or ``"hermitian"``."""
+    if check not in CHECKS:
+        raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")

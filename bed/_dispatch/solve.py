@@ -1,0 +1,119 @@
+"""From a caller's array to results in the caller's library, whatever is solved.
+
+`eigh`, `tridiagonalize` and `eigh_tridiagonal` are for arrays of any library, without
+derivatives. Each opens its arrays, checks them, chooses an engine and allocates; what
+all have in common after that stands once, in `_run`.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+
+from .._status import raise_on_failure
+from ..engines import allocate, allocate_reduced
+from . import interop
+from .interop import Library, Received
+from .normalize import (
+    normalize,
+    normalize_tridiagonal,
+    normalize_uplo,
+    raise_unless_check,
+)
+from .policy import choose, choose_stage
+from .symmetry import raise_on_asymmetry
+
+
+def _opaque(function: Callable) -> Callable:
+    """Keep torch's compiler, where it is at work, out of engines and their imports.
+
+    It would compile what they do to NumPy arrays, and break what compiles by itself.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments, **options):
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*arguments, **options)
+        return function(*arguments, **options)
+
+    return call
+
+
+@_opaque
+def eigh(library: Library, a, uplo, check, driver, *, eigenvectors=True):
+    """The triple ``(w, v, status)`` of `bed.eigh`; `v` is None if not wanted."""
+    uplo = normalize_uplo(uplo)
+    raise_unless_check(check)
+    received = library.receive(a)
+    with received.running():
+        return eigh_received(received, uplo, check, driver, eigenvectors=eigenvectors)
+
+
+def eigh_received(received: Received, uplo, check, driver, *, eigenvectors=True):
+    """The same for an open array, on its device and stream."""
+    problem = normalize(received)
+    leading, n, dtype = problem.leading, problem.n, problem.dtype
+    engine = choose(
+        n, dtype, received.device, eigenvectors=eigenvectors, driver=driver
+    ).engine
+    if check == "hermitian":
+        raise_on_asymmetry(
+            problem.a.astype(dtype, copy=False), leading, received.dtype, received.error
+        )
+    # With the caller's axes from the beginning: to torch, a view is not a new tensor.
+    outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
+    solver = functools.partial(engine.load(), eigenvectors=eigenvectors)
+    inputs = problem.array_for(engine), uplo
+    return _run(solver, inputs, outputs, received, leading, check=bool(check))
+
+
+@_opaque
+def tridiagonalize(library: Library, a, uplo, driver):
+    """The triple ``(d, e, q)`` of `bed.tridiagonalize`."""
+    uplo = normalize_uplo(uplo)
+    received = library.receive(a)
+    with received.running():
+        problem = normalize(received)
+        leading, n, dtype = problem.leading, problem.n, problem.dtype
+        stage = choose_stage("tridiagonalize", n, dtype, received.device, driver)
+        outputs = allocate_reduced(received.empty, (*leading, n), dtype)
+        inputs = problem.array_for(stage.engine), uplo
+        return _run(stage.function, inputs, outputs, received, leading)
+
+
+@_opaque
+def eigh_tridiagonal(
+    libraries: tuple[Library, Library], d, e, check, driver, *, eigenvectors=True
+):
+    """The triple ``(w, v, status)`` of `bed.eigh_tridiagonal`, in the library of d."""
+    received, others = (
+        library.receive(x) for library, x in zip(libraries, (d, e), strict=True)
+    )
+    with received.running():
+        d, e, leading = normalize_tridiagonal(received, others)
+        n, dtype = d.shape[1], d.dtype
+        stage = choose_stage("eigh_tridiagonal", n, dtype, received.device, driver)
+        outputs = allocate(
+            received.empty, (*leading, n), dtype, eigenvectors=eigenvectors
+        )
+        solver = functools.partial(stage.function, eigenvectors=eigenvectors)
+        return _run(solver, (d, e), outputs, received, leading, check=check)
+
+
+def _run(solver, inputs, outputs, received, leading, *, check=False) -> tuple:
+    """Fill outputs that the caller's library allocated, and give them back.
+
+    With `check` the last of them is the status, which is looked at.
+    """
+    opened = received.open_batch(outputs, leading)
+    if inputs[0].size:
+        solver(*inputs, out=opened)
+    else:
+        # Nothing to solve, and nothing but a status has entries: `Status.OK`.
+        for x in opened:
+            if x is not None:
+                x[...] = 0
+    if check:
+        status = interop.to_host(opened[-1])
+        raise_on_failure(status.reshape(leading), received.error)
+    return received.close(outputs, leading)

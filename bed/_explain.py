@@ -1,0 +1,135 @@
+"""Which engine a call would take, and getting it ready."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._dispatch import interop
+from ._dispatch.dtypes import compute_dtype
+from ._dispatch.normalize import normalize
+from ._dispatch.policy import choose
+from .engines import DTYPES
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What `bed.eigh` would do with an array; prints as text."""
+
+    engine: str
+    summary: str
+    reason: str
+    measured: str
+    device: str
+    batch: int
+    n: int
+    dtype: str
+    compute_dtype: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.batch} matrices of {self.n} × {self.n}, {self.dtype} "
+            f"(computed in {self.compute_dtype}), {self.device} memory\n"
+            f"engine {self.engine}: {self.summary}\n"
+            f"because: {self.reason}"
+            + (f"\nmeasured: {self.measured}" if self.measured else "")
+        )
+
+    __repr__ = __str__
+
+
+def explain(a: Any, *, eigenvectors: bool = True, driver: str = "auto") -> Explanation:
+    """Say which engine `bed.eigh` would use for an array, and why, without solving.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        As for `bed.eigh`.
+    eigenvectors : bool, optional
+        False: what `bed.eigvalsh` would use.
+    driver : str, optional
+        As for `bed.eigh`.
+
+    Returns
+    -------
+    Explanation
+        Has the fields ``engine``, ``reason``, ``measured``, ``device``, ``batch``,
+        ``n``, ``dtype`` and ``compute_dtype``; prints as a few lines. The reason is a
+        row of the table of engines, and ``measured`` says where that comes from.
+
+    Raises
+    ------
+    TypeError, ValueError, ImportError
+        As `bed.eigh` would.
+
+    Examples
+    --------
+    >>> import bed, numpy as np
+    >>> explanation = bed.explain(np.ones((1000, 8, 8), np.float16))
+    >>> explanation.engine, explanation.compute_dtype
+    ('numba_cpu', 'float32')
+    >>> print(explanation)  # doctest: +ELLIPSIS
+    1000 matrices of 8 × 8, float16 (computed in float32), cpu memory
+    engine numba_cpu: ...
+    because: host array, float32 with eigenvectors, n ≤ ...
+    measured: ...
+    """
+    received = interop.receive(a)
+    problem = normalize(received)
+    choice = choose(
+        problem.n,
+        problem.dtype,
+        received.device,
+        eigenvectors=eigenvectors,
+        driver=driver,
+    )
+    return Explanation(
+        engine=choice.engine.name,
+        summary=choice.engine.summary,
+        reason=choice.reason,
+        measured=choice.measured,
+        device=received.device,
+        batch=len(problem.a),
+        n=problem.n,
+        dtype=received.dtype,
+        compute_dtype=str(problem.dtype),
+    )
+
+
+def warmup(
+    n: int = 8, dtype: Any = None, *, device: str = "cpu", driver: str = "auto"
+) -> None:
+    """Compile what `bed.eigh` and `bed.eigvalsh` need, ahead of the first call.
+
+    The compiled code is kept on disk, so this takes seconds once per machine and
+    version, and milliseconds afterwards.
+
+    Parameters
+    ----------
+    n : int, optional
+        Size of the matrices that will come.
+    dtype : dtype or sequence of dtypes, optional
+        Dtypes that will come; by default the four that engines compute in.
+    device : {"cpu", "cuda"}, optional
+        Where they will be. On a GPU every size has a kernel of its own, and this one
+        is compiled; on the CPU one does for all.
+    driver : str, optional
+        As for `bed.eigh`.
+
+    Raises
+    ------
+    TypeError, ValueError, ImportError
+        As `bed.eigh` would for such arrays.
+
+    Examples
+    --------
+    >>> import bed
+    >>> bed.warmup(8, "float32")
+    """
+    if dtype is None:
+        dtype = DTYPES
+    for each in dtype if isinstance(dtype, tuple | list) else (dtype,):
+        one = interop.put(np.eye(n, dtype=compute_dtype(each))[None], device)
+        for wanted in (True, False):
+            choice = choose(n, one.dtype, device, eigenvectors=wanted, driver=driver)
+            choice.engine.load()(one, eigenvectors=wanted)

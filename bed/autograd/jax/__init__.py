@@ -1,0 +1,1 @@
+"""The solvers under JAX's jit, grad, vmap, jvp, and what these compose to."""

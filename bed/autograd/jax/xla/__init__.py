@@ -1,0 +1,1 @@
+"""Custom calls of XLA: engines that work in XLA's memory, on its stream."""

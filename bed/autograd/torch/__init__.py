@@ -1,0 +1,1 @@
+"""The solvers as torch differentiates and compiles them."""
