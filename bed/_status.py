@@ -58,7 +58,7 @@ class EigvalshInfoResult(NamedTuple):
 
 
 class TridiagonalizeResult(NamedTuple):
-    """A = Q T Qᴴ: Q, and diagonal `d` (..., n) and off-diagonal `e` (..., n - 1) of T."""
+    """A = Q T Qᴴ: diagonal `d` (..., n), off-diagonal `e` (..., n - 1) of T, and Q."""
 
     d: Any
     e: Any

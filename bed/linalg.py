@@ -1,7 +1,8 @@
 """What bed has of the array API standard's `linalg` extension.
 
 Code that is written against ``xp.linalg`` can be pointed here: the functions take one
-positional array of any library that bed knows and read its lower triangle.
+positional array of any library that bed knows and read its lower triangle. Beside them
+stands `eigh_scriptable(a, UPLO)`, for code that `torch.jit.script` compiles.
 
 Examples
 --------
@@ -17,6 +18,15 @@ from . import _eigh
 from ._status import EighResult
 
 __all__ = ["eigh", "eigvalsh"]
+
+
+def __getattr__(name: str) -> Any:
+    """`eigh_scriptable`, which TorchScript compiles: torch is imported with it."""
+    if name != "eigh_scriptable":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .autograd.torch.eigh import eigh_scriptable
+
+    return eigh_scriptable
 
 
 def eigh(x: Any, /) -> EighResult:

@@ -7,7 +7,6 @@ import bed
 from torch_losses import close, separated
 
 torch = pytest.importorskip("torch")
-fwd = torch.autograd.forward_ad
 # Of torch itself, whose forward mode compiles something with torch.jit when first used.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 
@@ -71,24 +70,6 @@ def test_compiled_vmap(rng, compiler):
     (w, v), values = compiler(mapped)(x)
     close((w, v), tuple(bed.eigh(x.movedim(1, 0))), 0)
     close(values, bed.eigvalsh(x), 0)
-
-
-def test_compiled_forward_mode_is_refused(rng, compiler):
-    x = separated(rng, "f8")
-
-    def along(x):
-        return torch.func.jvp(bed.eigvalsh, (x,), (x,))
-
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="no forward mode inside"):
-        compiler(along)(x)
-    for solve in (bed.eigh, bed.eigvalsh):
-        compiled = compiler(solve)
-        compiled(x)
-        with (
-            fwd.dual_level(),
-            pytest.raises(NotImplementedError, match="no forward mode inside"),
-        ):
-            compiled(fwd.make_dual(x, x))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "c16", "i4"])

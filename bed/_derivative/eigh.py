@@ -43,7 +43,7 @@ argument with Hermitian transposes.)
 import math
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from .gaps import inverse_gaps
 from .method import normalize_method
@@ -76,8 +76,10 @@ def eigh_jvp(
     xp = array_namespace(w, v, da)
     # Hermitian again to the last bit, so that the transpose, JAX's reverse mode, takes
     # X − Xᴴ before it multiplies: rounding over a gap then stays where the gap is.
-    m = _hermitian_part(_conjugate_transpose(v) @ _hermitian_part(da) @ v)
-    dw = xp.real(xp.linalg.diagonal(m)) if _is_complex(xp, m) else xp.linalg.diagonal(m)
+    da_v = _hermitian_part(da) @ v
+    m = _hermitian_part(_conjugate_transpose(v) @ da_v)
+    # The diagonal of M by itself: torch has no rule for `linalg.diagonal` under vmap.
+    dw = xp.sum(_real(xp, xp.conj(v) * da_v), axis=-2)
     f, s = inverse_gaps(w, gradient, degree)
     return dw, v @ (f * m) / s
 
@@ -113,6 +115,7 @@ def eigh_vjp(
         As for a matrix that is varied within the Hermitian ones: both triangles count.
     """
     normalize_method(gradient, degree, False)
+    w, v = without_unused(w, v, grad_w, grad_v)
     vh = _conjugate_transpose(v)
     if grad_v is None:
         grad_w = 0 * w if grad_w is None else grad_w
@@ -127,6 +130,33 @@ def eigh_vjp(
     if grad_w is not None:
         g = g + (v * grad_w[..., None, :]) @ vh
     return _hermitian_part(g)  # it is, up to rounding
+
+
+def without_unused(w: Any, v: Any, *differentials: Any) -> tuple[Any, Any]:
+    """Eigenvalues and eigenvectors to differentiate with.
+
+    Those of a matrix that failed are NaN, and zero times NaN is NaN. Where all that is
+    to be multiplied by them is zero, as for a matrix that a loss leaves out, they are
+    replaced by zeros and the identity, and every derivative comes out as zero.
+
+    Parameters
+    ----------
+    w : (..., n) real array
+    v : (..., n, n) array
+    *differentials : (..., n) or (..., n, n) array, or None for zero
+        Of the loss, or of A.
+    """
+    xp = array_namespace(w, v)
+    unused = ~xp.all(xp.isfinite(w), axis=-1)  # (...)
+    for x in differentials:
+        if x is not None:
+            nonzero = x != 0
+            if x.ndim > w.ndim:
+                nonzero = xp.any(nonzero, axis=-1)
+            unused = unused & ~xp.any(nonzero, axis=-1)
+    w = xp.where(unused[..., None], xp.zeros_like(w), w)
+    identity = xp.eye(v.shape[-1], dtype=v.dtype, device=device(v))
+    return w, xp.where(unused[..., None, None], identity, v)
 
 
 def phase_dependence(v: Any, grad_v: Any) -> Any:
@@ -159,6 +189,10 @@ def depends_on_phase(v: Any, grad_v: Any) -> Any:
 
 def _is_complex(xp, x) -> bool:
     return xp.isdtype(x.dtype, "complex floating")
+
+
+def _real(xp, x):
+    return xp.real(x) if _is_complex(xp, x) else x
 
 
 def _conjugate_transpose(x):

@@ -8,7 +8,7 @@ import numpy as np
 WIDENED = {"float16": "float32", "bfloat16": "float32", "complex32": "complex64"}
 
 # Distance from 1 to the next number in them; NumPy does not know them all.
-_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "complex32": 2.0**-10}
+_HALF_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "complex32": 2.0**-10}
 
 _AS_FLOAT64 = "biu"  # bool, signed and unsigned integers, as in NumPy
 _ENGINE_SIZES = {"f": (4, 8), "c": (8, 16)}  # bytes
@@ -41,9 +41,6 @@ def compute_dtype(dtype) -> np.dtype:
     raise TypeError(f"dtype {dtype} is not supported; accepted are {_ACCEPTED}")
 
 
-def input_eps(name: str) -> float:
-    """The eps of the dtype of this name that an array came in; of integers, zero."""
-    if name in _EPS:
-        return _EPS[name]
-    dtype = np.dtype(name)
-    return 0.0 if dtype.kind in _AS_FLOAT64 else float(np.finfo(dtype).eps)
+def half_eps(name: str) -> float:
+    """The eps of the half type of this name, and zero of any other dtype."""
+    return _HALF_EPS.get(name, 0.0)

@@ -31,12 +31,23 @@ def _opaque(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def call(*arguments, **options):
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*arguments, **options)
+        # Only after a first use of torch.compile, which is when this is loaded.
+        dynamo = sys.modules.get("torch._dynamo")
+        if dynamo is not None and _compiled():
+            return dynamo.disable(function)(*arguments, **options)
         return function(*arguments, **options)
 
     return call
+
+
+def _compiled() -> bool:
+    """Whether torch's compiler takes what is called, in this thread."""
+    import torch
+
+    if torch.compiler.is_compiling():
+        return True
+    # A function that it gave up on runs as it stands, and what that calls is taken.
+    return bool(torch._C._dynamo.eval_frame.get_eval_frame_callback())
 
 
 @_opaque

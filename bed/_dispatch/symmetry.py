@@ -3,10 +3,11 @@
 import numpy as np
 
 from .._status import name_failures
-from .dtypes import input_eps
+from .dtypes import half_eps
 
 # How far a matrix may be from its conjugate transpose, in n·eps of its largest entry.
-# Products like X Xᵀ, and sums in another order, stay well within one.
+# Products like X Xᵀ, and sums in another order, stay well within one. Half types are
+# summed in float32 everywhere, and rounded to a few eps of their own whatever n is.
 ASYMMETRY = 8
 
 
@@ -44,7 +45,7 @@ def raise_on_asymmetry(
         difference = abs(half - half.swapaxes(-1, -2).conj()).max(axis=(-2, -1))
         size = abs(half).max(axis=(-2, -1))
         relative = difference / np.where(size > 0, size, 1)  # (batch,)
-    allowed = ASYMMETRY * n * input_eps(dtype)
+    allowed = ASYMMETRY * (n * float(np.finfo(a.dtype).eps) + half_eps(dtype))
     relative = np.reshape(relative.tolist(), leading)  # on the host
     bad = [tuple(row.tolist()) for row in np.argwhere(relative > allowed)]
     if not bad:

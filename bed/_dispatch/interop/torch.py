@@ -21,8 +21,29 @@ class LinAlgError(np.linalg.LinAlgError, torch.linalg.LinAlgError):
     """A numerical error as callers of NumPy and of torch expect it."""
 
 
+def recorded(a) -> bool:
+    """Whether operations on a tensor are written down, or only their shapes computed.
+
+    By torch.compile or export, jit.trace, a dispatch mode (make_fx, fake tensors, and
+    every other, which may record what it sees), a tensor that dispatches by itself
+    (fake, functional and wrapped ones), or a device without memory.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+        or a.is_meta
+        or (
+            type(a) is not torch.Tensor
+            and torch._C._dispatch_keys(a).has(torch._C.DispatchKey.Python)
+        )
+    )
+
+
 def _traces(a) -> bool:
-    if torch.compiler.is_compiling():
+    if a.is_nested:
+        return False  # it is refused when it is opened
+    if recorded(a):
         return True
     # Under torch.func every tensor is traced, those from outside too. torch has no
     # public name for the question; its own autograd.Function asks it this way.
@@ -34,6 +55,8 @@ def _traces(a) -> bool:
 
 
 def _receive(a) -> Received:
+    if a.is_nested:
+        raise TypeError("expected a dense tensor, got a nested one")
     if a.layout != torch.strided:
         raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
     if a.device.type not in ("cpu", "cuda"):
@@ -42,6 +65,8 @@ def _receive(a) -> Received:
         )
     device, dtype = a.device, a.dtype
     a = a.detach().resolve_conj().resolve_neg()
+    if a._is_zerotensor():  # without memory, as autograd makes them
+        a = torch.zeros(a.shape, dtype=dtype, device=device)
     converted_from = None
     if dtype in _CONVERTED:
         converted_from = str(dtype).removeprefix("torch.")

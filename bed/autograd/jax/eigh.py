@@ -152,7 +152,9 @@ def _solve(a, uplo, driver, *, eigenvectors):
 @_solve_p.def_impl
 def _solve_now(a, *, uplo, driver, eigenvectors):
     """For concrete arrays, which also grad and vmap arrive at outside jit."""
-    results = solve.eigh(library_of(a), a, uplo, False, driver, eigenvectors=eigenvectors)
+    results = solve.eigh(
+        library_of(a), a, uplo, False, driver, eigenvectors=eigenvectors
+    )
     return [x for x in results if x is not None]
 
 

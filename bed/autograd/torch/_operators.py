@@ -1,0 +1,103 @@
+"""The solvers as operators that torch can write into a program.
+
+Every tracer of torch but eager autograd records operators and what they return, and
+none sees what is written into memory behind its back. An operator has one type for each
+argument; for `check` it is a string.
+
+The derivative is registered as a function of its own, not by `register_autograd` of
+torch's custom operators: what that makes has no forward mode, and does not go through
+torch.func inside torch.compile.
+"""
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+
+from ..._derivative.method import Method
+from ..._dispatch import solve
+from ..._dispatch.dtypes import WIDENED
+from ..._dispatch.interop.torch import LIBRARY
+from ._function import OperatorEigh
+
+_CHECKS = {str(check): check for check in (False, True, "hermitian")}
+
+_LIBRARY = torch.library.Library("bed", "DEF")
+_OPTIONS = 'Tensor a, str uplo="L", str check="False", str driver="auto"'
+_LIBRARY.define(
+    f'eigh({_OPTIONS}, str gradient="exact", int degree=9) -> (Tensor, Tensor, Tensor)'
+)
+_LIBRARY.define(f"eigvalsh({_OPTIONS}) -> (Tensor, Tensor)")
+
+
+def _eigh(a, uplo="L", check="False", driver="auto", gradient="exact", degree=9):
+    del gradient, degree
+    return solve.eigh(LIBRARY, a, uplo, _CHECKS.get(check, check), driver)
+
+
+def _eigvalsh(a, uplo="L", check="False", driver="auto"):
+    options = uplo, _CHECKS.get(check, check), driver
+    w, _, status = solve.eigh(LIBRARY, a, *options, eigenvectors=False)
+    return w, status
+
+
+def _eigh_autograd(
+    a, uplo="L", check="False", driver="auto", gradient="exact", degree=9
+):
+    with enable_single_level_autograd_function():
+        return OperatorEigh.apply(a, uplo, check, driver, Method(gradient, degree))
+
+
+def _eigvalsh_autograd(a, uplo="L", check="False", driver="auto"):
+    """The eigenvectors are computed where the derivative is to be made of them."""
+    if _differentiated(a):
+        w, _, status = torch.ops.bed.eigh(a, uplo, check, driver)
+        return w.clone(), status  # the other w is saved for backward
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.bed.eigvalsh(a, uplo, check, driver)
+
+
+def _differentiated(a) -> bool:
+    if a.requires_grad and torch.is_grad_enabled():
+        return True
+    # There is one level. `forward_ad.unpack_dual` does not see it in compiled programs.
+    return torch._VF._unpack_dual(a, level=0).tangent is not None
+
+
+def _empty(a, *_):
+    """Outputs without values, for tracing."""
+    dtype = a.dtype if a.is_floating_point() or a.is_complex() else torch.float64
+    name = str(dtype).removeprefix("torch.")
+    dtype = getattr(torch, WIDENED.get(name, name))
+    return (
+        a.new_empty(a.shape[:-1], dtype=dtype.to_real()),
+        a.new_empty(a.shape, dtype=dtype),
+        a.new_empty(a.shape[:-2], dtype=torch.int32),
+    )
+
+
+def _empty_values(a, *options):
+    w, _, status = _empty(a, *options)
+    return w, status
+
+
+def _eigh_mapped(info, in_dims, a, *options):
+    del info
+    return torch.ops.bed.eigh(a.movedim(in_dims[0], 0), *options), (0, 0, 0)
+
+
+def _eigvalsh_mapped(info, in_dims, a, *options):
+    del info
+    return torch.ops.bed.eigvalsh(a.movedim(in_dims[0], 0), *options), (0, 0)
+
+
+for _name, _kernel, _autograd, _shapes, _mapped in (
+    ("eigh", _eigh, _eigh_autograd, _empty, _eigh_mapped),
+    ("eigvalsh", _eigvalsh, _eigvalsh_autograd, _empty_values, _eigvalsh_mapped),
+):
+    for _device in ("CPU", "CUDA"):
+        _LIBRARY.impl(_name, _kernel, _device)
+    _LIBRARY.impl(_name, _autograd, "Autograd")
+    torch.library.register_fake(f"bed::{_name}", _shapes, lib=_LIBRARY)
+    torch.library.register_vmap(f"bed::{_name}", _mapped, lib=_LIBRARY)
+
+eigh_operator = torch.ops.bed.eigh
+eigvalsh_operator = torch.ops.bed.eigvalsh
