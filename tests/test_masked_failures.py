@@ -81,9 +81,9 @@ def test_forward_mode(batch, gradient):
     for tangent in (*along(batch), *along(batch * 1)):
         assert (tangent[FAILED] == 0).all()
         assert tangent[KEPT].isfinite().all()
-    direction[FAILED] = 1
-    # An overflow of a value leaves the vectors, and derivatives, in range.
-    assert along(batch)[1][FAILED].isfinite().all() == batch[FAILED].isfinite().all()
+    if not batch[FAILED].isfinite().all():  # nor are the eigenvectors, then
+        direction[FAILED] = 1
+        assert along(batch)[1][FAILED].isnan().any()
 
 
 def test_hessian_and_mapped_gradients(batch):
