@@ -14,6 +14,7 @@ from bed.engines import engines
 
 ROOT = Path(bed.__file__).parent
 TESTS = Path(__file__).parent
+SCRIPTS = sorted((TESTS.parent / "scripts").rglob("*.py"))
 SOURCES = sorted(ROOT.rglob("*.py"))
 
 # Lower layers may not import from higher ones; the name is the module under `bed`, and
@@ -114,7 +115,84 @@ def test_engines_mirror_the_stems_of_the_reference():
         assert "eigh" in own
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *sorted(TESTS.glob("*.py"))], ids=str)
+def _written_from_outside(source):
+    """Lines of a file that change what another module of bed holds.
+
+    Entries, attributes and mutating methods of what was imported from bed, and calls
+    that an import makes to functions from there: a registry filled from above.
+    """
+    tree = ast.parse(source)
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            package = getattr(node, "module", None) or node.names[0].name
+            if getattr(node, "level", 0) or package.partition(".")[0] == "bed":
+                imported |= {alias.asname or alias.name for alias in node.names}
+
+    def is_foreign(node):
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in imported
+
+    for node in ast.walk(tree):
+        targets = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            # A plain name is bound anew, unless it is changed in place.
+            bound = isinstance(target, ast.Name) and not isinstance(node, ast.AugAssign)
+            if not bound and is_foreign(target):
+                yield node.lineno
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in MUTATING and is_foreign(node.func.value):
+                yield node.lineno
+    for node in tree.body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if is_foreign(node.value.func):
+                yield node.lineno
+
+
+MUTATING = {
+    *("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem"),
+    *("register", "remove", "setdefault", "update"),
+}
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *SCRIPTS], ids=str)
+def test_nothing_is_registered_upwards(path):
+    lines = list(_written_from_outside(path.read_text()))
+    assert not lines, f"{path} fills what another module holds, in lines {lines}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["TABLE['x'] = 1", "_eigh.TABLE['x'] = 1", "TABLE.update(x=1)", "_eigh.TABLE = {}",
+     "_eigh.ROWS.append(1)", "register('x')", "del TABLE['x']", "TABLE |= {}"],
+)  # fmt: skip
+def test_a_registry_filled_from_above_is_seen(line):
+    imports = "from bed import _eigh\nfrom bed._eigh import TABLE, register\n"
+    assert list(_written_from_outside(imports + line)) == [3]
+    assert not list(_written_from_outside("TABLE = {}\n" + line))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+def test_scripts_stand_on_the_library(path):
+    """They import bed and each other, and neither tests nor what a user cannot have."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        helpers = {p.stem for p in TESTS.iterdir()} | {"tests"}
+        assert not helpers & {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize(
+    "path", [*SOURCES, *SCRIPTS, *sorted(TESTS.glob("*.py"))], ids=str
+)
 def test_files_are_small_and_say_what_they_are_for(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 400

@@ -15,7 +15,7 @@ FAILED = 1
 
 @pytest.fixture(params=["NaN", "Inf", "overflow"])
 def batch(request, rng):
-    """Three matrices of which the middle one fails, after a product with a parameter."""
+    """Three matrices of which the middle one fails."""
     x = separated(rng, "f8", (3,))
     if request.param == "NaN":
         x[FAILED] = torch.nan
