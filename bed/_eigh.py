@@ -74,7 +74,8 @@ def eigh(
     ------
     numpy.linalg.LinAlgError
         `a` is not a stack of square matrices, or `check` found failures: the message
-        names the first ten by batch index and reason.
+        names the first ten by batch index and reason. For torch tensors it is a
+        `torch.linalg.LinAlgError` too.
     TypeError
         The dtype is not accepted.
     ValueError
@@ -89,19 +90,29 @@ def eigh(
     Notes
     -----
     Residual, departure from orthogonality and error of the eigenvalues stay below
-    8·n·eps, relative to the largest entry of each matrix. A matrix that fails leaves
-    its neighbours untouched, and the result for a matrix does not depend, bit for bit,
-    on the batch it came in (except with ``driver="reference"``).
+    8·n·eps, relative to the largest entry of each matrix; an eigenvalue below the normal
+    range is right to a step of the subnormal numbers. A matrix that fails leaves its
+    neighbours untouched, and the result for a matrix does not depend, bit for bit, on
+    the batch it came in (except with ``driver="reference"``).
 
     torch tensors are differentiated, by backward and forward mode, as often as asked
-    for, and under ``torch.func``; inside ``torch.compile`` by backward alone. The
-    gradient is that of a matrix varied within the Hermitian ones, whatever triangle is
-    read: it is Hermitian, and both its triangles are filled, as with
-    ``torch.linalg.eigh``. It is finite where eigenvalues coincide, and right there for
-    a loss that does not depend on which basis of their space, and which phases, the
-    eigenvectors have. The same holds for JAX arrays under ``grad``, ``jvp``, ``vmap``
-    and ``jit``, on the CPU and on CUDA devices; `bed.jax` has the names and arguments
-    of `jax.numpy.linalg`.
+    for, under ``torch.func`` and inside ``torch.compile``. The gradient is that of a
+    matrix varied within the Hermitian ones, whatever triangle is read: it is Hermitian,
+    and both its triangles are filled, as with ``torch.linalg.eigh``. The same holds for
+    JAX arrays under ``grad``, ``jvp``, ``vmap`` and ``jit``, on the CPU and on CUDA
+    devices; `bed.jax` has the names and arguments of `jax.numpy.linalg`.
+
+    Where eigenvalues coincide, derivatives are finite. First ones are right there for a
+    loss of eigenvalues alone, and for one of eigenvectors alone that does not depend on
+    the basis of their space or on phases. A loss that mixes both, such as a function
+    V f(w) Vᴴ, and second derivatives are not determined by the gradients with respect
+    to w and V: what comes out lacks the part inside the repeated space but for its
+    diagonal. Take such a derivative of the function of A itself, as
+    ``torch.linalg.matrix_exp`` does, and not through its eigenvectors. A matrix that
+    failed has gradient zero if the loss leaves it out, else NaN.
+
+    On the CPU, NUMBA_NUM_THREADS threads work on a batch, or as many as the process may
+    use cores.
 
     Householder tridiagonalisation, then QR iteration with Wilkinson shifts and
     shrinkage as in Song, Sebe and Wang, "Batch-efficient EigenDecomposition for Small

@@ -32,6 +32,10 @@ for gaps below the rounding of the eigenvalues. The result is then
   only, so no formula in w̄ and V̄ has it;
 - meaningless for a loss that depends on the basis: it has no derivative.
 
+Second derivatives are derivatives of such a mixture, G itself, whatever the loss: those
+inside the space are lost there too, also for a loss of the eigenvalues alone. A
+function of A that has them is differentiated as a whole, not through w and V.
+
 Where they nearly coincide, the rounding of X, at least eps·|V̄|, is divided by the gap:
 that is the error to expect of a loss of the last but one kind.
 
