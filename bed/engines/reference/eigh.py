@@ -35,6 +35,7 @@ a result **do** depend on the batch, which no other engine allows. Accuracy does
 
 from math import log2
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
 from bed._status import Status
@@ -44,6 +45,9 @@ from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
 
 
+# What underflows here is meant to, and the status tells of all else: NumPy, where it is
+# what computes, has nothing to warn of.
+@np.errstate(all="ignore")
 def eigh(a, uplo="L", *, eigenvectors=True, out=None, stats=None):
     """Eigenvalues and eigenvectors of a batch of symmetric or Hermitian matrices.
 
