@@ -90,10 +90,10 @@ def eigh(
     Notes
     -----
     Residual, departure from orthogonality and error of the eigenvalues stay below
-    8·n·eps, relative to the largest entry of each matrix; an eigenvalue below the normal
-    range is right to a step of the subnormal numbers. A matrix that fails leaves its
-    neighbours untouched, and the result for a matrix does not depend, bit for bit, on
-    the batch it came in (except with ``driver="reference"``).
+    8·n·eps, relative to the largest entry of each matrix; an eigenvalue below the
+    normal range is right to a step of the subnormal numbers. A matrix that fails leaves
+    its neighbours untouched, and the result for a matrix does not depend, bit for bit,
+    on the batch it came in (except with ``driver="reference"``).
 
     torch tensors are differentiated, by backward and forward mode, as often as asked
     for, under ``torch.func`` and inside ``torch.compile``. The gradient is that of a

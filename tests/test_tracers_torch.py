@@ -98,6 +98,23 @@ def test_a_traced_program_has_a_gradient(pair, tracer):
     close(g, (3 * a @ a).detach(), 1e-12)
 
 
+@functools.cache
+def _recorders_know_vmap():
+    """Those of torch 2.5 fail with any operator that has a rule for it."""
+
+    @torch.library.custom_op("bed_test::same", mutates_args=())
+    def same(a: torch.Tensor) -> torch.Tensor:
+        return a.clone()
+
+    same.register_fake(torch.empty_like)
+    same.register_vmap(lambda info, dims, a: (same(a.movedim(dims[0], 0)), 0))
+    try:
+        make_fx(torch.func.vmap(same))(torch.zeros(2, 2))
+    except RuntimeError:
+        return False
+    return True
+
+
 TRANSFORMS = {
     "grad": torch.func.grad,
     "vmap": lambda f: torch.func.vmap(lambda a: f(hermitian(a))),
@@ -109,9 +126,14 @@ TRANSFORMS = {
 }
 
 
+MAPPED = {"vmap", "vmap grad", "hessian"}
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("tracer", ["make_fx real", "make_fx fake", "compile"])
 def test_a_transform_inside_a_tracer(pair, tracer, transform):
+    if transform in MAPPED and not _recorders_know_vmap():
+        pytest.skip("this torch records no operators under vmap")
     traced_with, a = pair
     f = TRANSFORMS[transform](_loss)
     program = TRACERS[tracer](f, traced_with)
@@ -120,6 +142,8 @@ def test_a_transform_inside_a_tracer(pair, tracer, transform):
 
 @pytest.mark.parametrize("transform", ["grad", "hessian", "jvp"])
 def test_compiled_transforms_as_aot_autograd_takes_them(pair, transform):
+    if transform in MAPPED and not _recorders_know_vmap():
+        pytest.skip("this torch records no operators under vmap")
     traced_with, a = pair
     f = TRANSFORMS[transform](_loss)
     program = torch.compile(f, fullgraph=True, backend="aot_eager")
@@ -220,7 +244,8 @@ def test_what_needs_values_is_refused_in_words(rng, tracer):
     a = separated(rng, "c16")
     with pytest.raises(
         (NotImplementedError, torch._dynamo.exc.Unsupported),
-        match="check_phase=True cannot raise inside",
+        # The words of old compilers are their own.
+        match=r"check_phase=True cannot raise inside|Observed exception",
     ):
         TRACERS[tracer](lambda a: bed.eigh(a, check_phase=True).eigenvectors, a)(a)
 

@@ -47,7 +47,10 @@ def _compiled() -> bool:
     if torch.compiler.is_compiling():
         return True
     # A function that it gave up on runs as it stands, and what that calls is taken.
-    return bool(torch._C._dynamo.eval_frame.get_eval_frame_callback())
+    compiler = torch._C._dynamo.eval_frame
+    if not hasattr(compiler, "get_eval_frame_callback"):
+        return True  # before torch 2.6 there was no way to ask
+    return bool(compiler.get_eval_frame_callback())
 
 
 @_opaque

@@ -18,7 +18,7 @@ class _Rules:
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        a, *_, ctx.method = inputs
+        a, _, _, _, ctx.method, *_ = inputs
         w, v, status = output
         ctx.dtype = a.dtype  # of the gradient; halves are computed in float32
         ctx.mark_non_differentiable(status)
@@ -32,12 +32,12 @@ class _Rules:
         w, v = ctx.saved_tensors
         gradient, degree, check_phase = ctx.method
         if grad_w is None and grad_v is None:
-            return (None,) * 5
+            return (None,) * len(ctx.needs_input_grad)
         if check_phase and grad_v is not None and v.is_complex():
             grad_v = PhaseChecked.apply(v.detach(), grad_v)
         with _full_precision(v):
             g = eigh_vjp(w, v, grad_w, grad_v, gradient=gradient, degree=degree)
-        return g.to(ctx.dtype), None, None, None, None
+        return g.to(ctx.dtype), *(None,) * (len(ctx.needs_input_grad) - 1)
 
     @staticmethod
     def jvp(ctx, da, *_):
@@ -75,14 +75,18 @@ class OperatorEigh(_Rules, torch.autograd.function._SingleLevelFunction):
     """
 
     @staticmethod
-    def forward(a, uplo, check, driver, method):
+    def forward(a, uplo, check, driver, method, keys):
+        options = uplo, check, driver, method.gradient, method.degree
         # torch switches both modes off around `forward`; outer levels need them.
-        with (
-            torch._C._AutoDispatchBelowAutograd(),
-            torch.enable_grad(),
-            forward_ad._set_fwd_grad_enabled(True),
-        ):
-            return torch.ops.bed.eigh(a, uplo, check, driver, *method[:2])
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            return below_autograd(torch.ops.bed.eigh, keys, a, *options)
+
+
+def below_autograd(operator, keys, *arguments):
+    """Call an operator from its derivative, which was dispatched with these keys."""
+    with torch._C._AutoDispatchBelowAutograd():
+        keys = keys & torch._C._after_autograd_keyset
+        return operator.default.redispatch(keys, *arguments)
 
 
 def _full_precision(x):

@@ -16,7 +16,7 @@ from ..._derivative.method import Method
 from ..._dispatch import solve
 from ..._dispatch.dtypes import WIDENED
 from ..._dispatch.interop.torch import LIBRARY
-from ._function import OperatorEigh
+from ._function import OperatorEigh, below_autograd
 
 _CHECKS = {str(check): check for check in (False, True, "hermitian")}
 
@@ -40,19 +40,20 @@ def _eigvalsh(a, uplo="L", check="False", driver="auto"):
 
 
 def _eigh_autograd(
-    a, uplo="L", check="False", driver="auto", gradient="exact", degree=9
+    keys, a, uplo="L", check="False", driver="auto", gradient="exact", degree=9
 ):
     with enable_single_level_autograd_function():
-        return OperatorEigh.apply(a, uplo, check, driver, Method(gradient, degree))
+        return OperatorEigh.apply(
+            a, uplo, check, driver, Method(gradient, degree), keys
+        )
 
 
-def _eigvalsh_autograd(a, uplo="L", check="False", driver="auto"):
+def _eigvalsh_autograd(keys, a, uplo="L", check="False", driver="auto"):
     """The eigenvectors are computed where the derivative is to be made of them."""
     if _differentiated(a):
         w, _, status = torch.ops.bed.eigh(a, uplo, check, driver)
         return w.clone(), status  # the other w is saved for backward
-    with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.bed.eigvalsh(a, uplo, check, driver)
+    return below_autograd(torch.ops.bed.eigvalsh, keys, a, uplo, check, driver)
 
 
 def _differentiated(a) -> bool:
@@ -95,7 +96,7 @@ for _name, _kernel, _autograd, _shapes, _mapped in (
 ):
     for _device in ("CPU", "CUDA"):
         _LIBRARY.impl(_name, _kernel, _device)
-    _LIBRARY.impl(_name, _autograd, "Autograd")
+    _LIBRARY.impl(_name, _autograd, "Autograd", with_keyset=True)
     torch.library.register_fake(f"bed::{_name}", _shapes, lib=_LIBRARY)
     torch.library.register_vmap(f"bed::{_name}", _mapped, lib=_LIBRARY)
 
