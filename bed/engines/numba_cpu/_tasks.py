@@ -16,9 +16,10 @@ def for_tasks(work, batch, n, itemsize):
 
     `itemsize` is that of the real dtype.
     """
-    lanes, threads = WIDE // itemsize, thread_count()
+    lanes = WIDE // itemsize
     tasks = -(-batch * n * n // TASK_ENTRIES)
     if tasks > 1:  # every thread gets the same number of tasks of the same size
+        threads = thread_count()
         tasks = threads * -(-tasks // threads)
     blocks = -(-batch // (lanes * max(tasks, 1)))
     matrices = lanes * max(blocks, 1)
