@@ -9,6 +9,10 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_features
 from numba import config, njit
 
+from bed.engines._float_mode import default_float_mode
+
+from ._cache import keep_on_disk
+
 # No fast maths: operations are fused and ordered as the source says, which makes the
 # bits of a lane independent of how it was compiled. Only entries can be called from
 # Python, which has no vectors.
@@ -16,7 +20,13 @@ INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 kernel = njit(nogil=True, error_model="numpy", **INSIDE)
 inline = njit(nogil=True, error_model="numpy", forceinline=True, **INSIDE)
-entry = njit(nogil=True, error_model="numpy", cache=True)
+
+
+def entry(function):
+    """Compile a function that Python calls, and keep the code on disk."""
+    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    keep_on_disk(dispatcher)
+    return dispatcher
 
 
 def _has_avx512() -> bool:
@@ -81,19 +91,20 @@ class Constants(NamedTuple):
 @lru_cache
 def constants(dtype) -> Constants:
     """The constants for a dtype, real or complex."""
-    limits = np.finfo(dtype)
-    real = limits.dtype.type
-    eps, tiny = real(limits.eps) / real(2), real(limits.tiny)
-    negligible = tiny / eps
-    return Constants(
-        zero=real(0),
-        half=real(0.5),
-        one=real(1),
-        two=real(2),
-        eps=eps,
-        tiny=tiny,
-        huge=real(limits.max),
-        negligible=negligible,
-        floor=np.sqrt(negligible),
-        large=np.ldexp(real(1), limits.maxexp // 2),
-    )
+    with default_float_mode():  # they are remembered, for callers in any mode
+        limits = np.finfo(dtype)
+        real = limits.dtype.type
+        eps, tiny = real(limits.eps) / real(2), real(limits.tiny)
+        negligible = tiny / eps
+        return Constants(
+            zero=real(0),
+            half=real(0.5),
+            one=real(1),
+            two=real(2),
+            eps=eps,
+            tiny=tiny,
+            huge=real(limits.max),
+            negligible=negligible,
+            floor=np.sqrt(negligible),
+            large=np.ldexp(real(1), limits.maxexp // 2),
+        )
