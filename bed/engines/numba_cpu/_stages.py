@@ -10,6 +10,7 @@ import numpy as np
 from bed.engines._outputs import allocate, allocate_reduced
 
 from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
+from ._float_mode import in_default_mode, never_inlined
 from ._load import load_matrices, load_tridiagonal, scale
 from ._store import (
     fill_lost,
@@ -126,8 +127,10 @@ def _cached_entries(sources: str):
     return tridiagonalize_batch, eigh_tridiagonal_batch
 
 
+@in_default_mode
 @kernel
 def _tridiagonalize_batch(a, lower, d, e, q, const):
+    never_inlined()
     batch, n, _ = a.shape
     wide = count_for_wide(batch, d)
     if wide > 0:
@@ -162,8 +165,10 @@ def _tridiagonalize_range(a, start, stop, lower, d, e, q, work, memory, const):
         store_vectors(work, i, count, q, const)
 
 
+@in_default_mode
 @kernel
 def _eigh_tridiagonal_batch(d, e, w, v, status, const):
+    never_inlined()
     batch, n = d.shape
     wide = count_for_wide(batch, d)
     if wide > 0:

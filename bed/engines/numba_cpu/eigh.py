@@ -5,6 +5,7 @@ import numpy as np
 from bed.engines._outputs import allocate
 
 from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
+from ._float_mode import in_default_mode, never_inlined
 from ._load import load_matrices, scale
 from ._store import (
     fill_lost,
@@ -62,9 +63,11 @@ def _cached_entry(sources: str):
     return solve_batch
 
 
+@in_default_mode
 @kernel
 def _solve_batch(a, lower, w, v, status, const):
     """Solve ``a[i]`` for every i; `v` is empty if eigenvectors are not wanted."""
+    never_inlined()
     batch, n, _ = a.shape
     wide = count_for_wide(batch, w)
     if wide > 0:
