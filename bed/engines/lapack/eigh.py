@@ -1,23 +1,21 @@
 """numpy.linalg.eigh in blocks: threads over the batch, one BLAS thread in each."""
 
-from functools import lru_cache
-
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from bed.engines._float_mode import default_float_mode
 from bed.engines._library import finish, prepare
 from bed.engines._outputs import allocate
 from bed.engines._threads import for_blocks
 
+from ._blas import one_blas_thread, one_blas_thread_here
+
+# Where NumPy defines its functions. `np.linalg.eigh` may be bed's by now, put there by
+# code that takes bed in NumPy's place, and would call itself.
+_numpy = getattr(np.linalg, "_linalg", np.linalg)
+
 # Entries in a block: large enough that the calls around LAPACK do not count, small
 # enough that every thread gets some.
 BLOCK_ENTRIES = 1 << 16
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """Found once: looking for the loaded BLAS takes longer than a small solve."""
-    return ThreadpoolController()
 
 
 def eigh(a, uplo="L", *, eigenvectors=True, out=None):
@@ -33,12 +31,19 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
 
     def solve(start: int, stop: int) -> None:
         part = slice(start, stop)
-        scaled, exponent, finite = prepare(np, a[part], uplo)
         values, vectors = w[part], None if v is None else v[part]
-        converged = _solve_block(scaled, uplo, values, vectors)
-        finish(np, values, vectors, status[part], exponent, finite, converged)
+        # All three are the thread's own. The status tells what went wrong, and on the
+        # way there over- and underflow, NaN and Inf are met as a matter of course.
+        with (
+            one_blas_thread_here(),
+            default_float_mode(),
+            np.errstate(all="ignore"),
+        ):
+            scaled, exponent, finite = prepare(np, a[part], uplo)
+            converged = _solve_block(scaled, uplo, values, vectors)
+            finish(np, values, vectors, status[part], exponent, finite, converged)
 
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         for_blocks(solve, batch, max(1, BLOCK_ENTRIES // (n * n)))
     return w, v, status
 
@@ -60,6 +65,6 @@ def _solve_block(scaled, uplo, w, v) -> np.ndarray:
 
 def _call(scaled, uplo, w, v) -> None:
     if v is None:
-        w[...] = np.linalg.eigvalsh(scaled, UPLO=uplo)
+        w[...] = _numpy.eigvalsh(scaled, UPLO=uplo)
     else:
-        w[...], v[...] = np.linalg.eigh(scaled, UPLO=uplo)
+        w[...], v[...] = _numpy.eigh(scaled, UPLO=uplo)
