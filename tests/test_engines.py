@@ -1,5 +1,7 @@
 """Every registered engine on the zoo and on real matrices, by being registered."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from bed import engines
 from bed._accuracy import hermitian
 from bed._data import real_matrices
 from checks import assert_eigh, skip_unless_taken
+from interpreter import run_python
 from matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
 
 # The library behind this engine is held to its own promise, which is relative to the
@@ -131,13 +134,14 @@ def test_no_convergence_is_flagged(driver, rng, monkeypatch):
     a[2] = np.diag(np.arange(6.0))
     if driver == "lapack":
         original = np.linalg.eigh
+        library = importlib.import_module("bed.engines.lapack.eigh")._numpy
 
         def fails(x, UPLO="L"):
             if not all(np.count_nonzero(m) <= 6 for m in x.reshape(-1, 6, 6)):
                 raise np.linalg.LinAlgError("Eigenvalues did not converge")
             return original(x, UPLO=UPLO)
 
-        monkeypatch.setattr(np.linalg, "eigh", fails)
+        monkeypatch.setattr(library, "eigh", fails)
     else:
         monkeypatch.setattr("bed.engines.reference.qr_iteration.MAX_PASSES", 0)
     w, v, status = bed.eigh(a, driver=driver, return_info=True)
@@ -148,3 +152,52 @@ def test_no_convergence_is_flagged(driver, rng, monkeypatch):
     assert_eigh(a[2], w[2], v[2])
     with pytest.raises(np.linalg.LinAlgError, match=r"4 of 5.*did not converge"):
         bed.eigh(a, driver=driver, check=True)
+
+
+def _explained(monkeypatch, variable, value):
+    """What is solved, explained, shown and refused, in an interpreter of its own."""
+    monkeypatch.setenv(variable, value)
+    code = """
+import bed, numpy as np
+a = np.diag([2.0, 1.0])
+print(bed.eigvalsh(a))
+print(bed.explain(a))
+bed.show_config()
+def asked():
+    return bed.eigh(a, driver="numba_cpu")
+def stage():
+    return bed.tridiagonalize(a)
+for call in asked, stage:
+    try:
+        call()
+        print(call.__name__, "is solved")
+    except ImportError as error:
+        print(call.__name__, error)
+"""
+    return run_python(code)
+
+
+@pytest.mark.parametrize(
+    "variable, value", [("NUMBA_DISABLE_JIT", "1"), ("NUMBA_NUM_THREADS", "0")]
+)
+def test_a_numba_that_cannot_compile_is_named_and_done_without(
+    monkeypatch, variable, value
+):
+    text = _explained(monkeypatch, variable, value)
+    solved, explained = text.splitlines()[0], text.splitlines()[2:4]
+    assert solved == "[1. 2.]"
+    assert explained[0].startswith("engine lapack")
+    assert variable in explained[1]
+    for call in ("asked", "stage"):
+        (line,) = [x for x in text.splitlines() if x.startswith(call)]
+        assert variable in line
+    assert text.count(variable) >= 4  # `show_config` says so as well
+
+
+@pytest.mark.parametrize(
+    "variable, value", [("NUMBA_DISABLE_JIT", "0"), ("NUMBA_NUM_THREADS", "1")]
+)
+def test_a_variable_that_stops_nothing_is_not_named(monkeypatch, variable, value):
+    text = _explained(monkeypatch, variable, value)
+    assert "engine numba_cpu" in text
+    assert variable not in text

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engines import Engine, engines, get
+from ..engines import Engine, engines, get, known
 
 
 class Choice(NamedTuple):
@@ -122,6 +122,8 @@ def choose(
             raise ValueError(f"driver={driver!r} takes n ≤ {engine.max_n}, got n = {n}")
         return Choice(engine, "asked for by driver=", "")
     name, reason, measured = _decide(n, dtype, device, eigenvectors)
+    if off := known(name).switched_off():
+        return Choice(get(SPARE), f"{name} {off}; other engine, other bits", "")
     return Choice(get(name), reason, measured)
 
 
@@ -131,6 +133,9 @@ class Stage(NamedTuple):
     engine: Engine
     function: Callable
 
+
+# What solves host arrays where Numba may not compile.
+SPARE = "lapack"
 
 # The engines whose stages are used, by the memory they work in.
 STAGED = {"cpu": "numba_cpu", "cuda": "numba_cuda"}

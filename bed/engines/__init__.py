@@ -37,6 +37,8 @@ arrays on a GPU.
 """
 
 import importlib
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +56,7 @@ __all__ = [
     "describe",
     "engines",
     "get",
+    "known",
     "real_dtype",
     "register",
 ]
@@ -85,6 +88,8 @@ class Engine:
         Whether it has the two stages apart.
     package : str or None
         Its package under `bed.engines`, where that is not called like the engine.
+    jit : bool
+        Whether Numba compiles it for the CPU.
     """
 
     name: str
@@ -96,22 +101,49 @@ class Engine:
     reads: tuple[str, ...] = ()
     stages: bool = False
     package: str | None = None
+    jit: bool = False
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""
         return self.max_n is None or n <= self.max_n
 
     def missing(self) -> str | None:
-        """What has to be installed before this engine runs, or None."""
+        """What has to be installed or set before this engine runs, or None."""
         for module, package in self.needs:
             if find_spec(module) is None:
                 return f"needs {module}: pip install '{package}'"
-        return None
+        return self.switched_off()
+
+    def switched_off(self) -> str | None:
+        """What has to be set otherwise before this engine runs, or None."""
+        package = f"bed.engines.{self.package or self.name}"
+        return _jit_off() if self.jit and package not in sys.modules else None
 
     def load(self, function: str = "eigh") -> Callable:
         """Import the engine and return its `eigh`, or a stage that it has apart."""
         package = importlib.import_module(f"bed.engines.{self.package or self.name}")
         return getattr(package, function)
+
+
+def _jit_off() -> str | None:
+    """The variable that keeps Numba from compiling, if there is one."""
+    config = getattr(sys.modules.get("numba"), "config", None)
+    if config is not None:
+        off = config.DISABLE_JIT
+    else:  # as Numba is going to read it: what is no number, it ignores
+        off = _number("NUMBA_DISABLE_JIT")
+        if _number("NUMBA_NUM_THREADS", 1) < 1:
+            return "needs Numba, which NUMBA_NUM_THREADS below 1 keeps from starting"
+    return (
+        "needs Numba's compiler, which NUMBA_DISABLE_JIT switches off" if off else None
+    )
+
+
+def _number(variable: str, default: int = 0) -> int:
+    try:
+        return int(os.environ.get(variable, default))
+    except ValueError:
+        return default
 
 
 _REGISTRY: dict[str, Engine] = {}
@@ -132,15 +164,13 @@ def engines() -> tuple[Engine, ...]:
     return tuple(_REGISTRY.values())
 
 
-def get(name: str) -> Engine:
-    """Look an engine up by the name that `driver=` takes.
+def known(name: str) -> Engine:
+    """Look a registered engine up, whether it runs here or not.
 
     Raises
     ------
     ValueError
         Unknown name; the message lists what exists here and what could be installed.
-    ImportError
-        The engine is known and something it needs is not installed.
     """
     if name in RENAMED:
         warnings.warn(
@@ -152,6 +182,20 @@ def get(name: str) -> Engine:
     engine = _REGISTRY.get(name)
     if engine is None:
         raise ValueError(f"driver={name!r} is unknown; {describe()}")
+    return engine
+
+
+def get(name: str) -> Engine:
+    """Look an engine up by the name that `driver=` takes.
+
+    Raises
+    ------
+    ValueError
+        Unknown name; the message lists what exists here and what could be installed.
+    ImportError
+        The engine is known and something it needs is not installed, or switched off.
+    """
+    engine = known(name)
     if missing := engine.missing():
         raise ImportError(f"driver={name!r} {missing}; {describe()}")
     return engine
@@ -162,7 +206,7 @@ def describe() -> str:
     here = [repr(e.name) for e in engines() if e.missing() is None]
     absent = [f"{e.name!r} ({e.missing()})" for e in engines() if e.missing()]
     text = "engines here: " + ", ".join(here)
-    return text + ("; not installed: " + ", ".join(absent) if absent else "")
+    return text + ("; not here: " + ", ".join(absent) if absent else "")
 
 
 _CUDA_EXTRAS = "batched-ed[cuda12]' or 'batched-ed[cuda13]"
@@ -175,6 +219,7 @@ register(
         "Householder and implicit QR, a matrix in each SIMD lane, threads",
         needs=(("numba", "numba"),),
         stages=True,
+        jit=True,
     )
 )
 register(
