@@ -32,6 +32,9 @@ ARCHITECTURES = ("sm_80", "sm_90")
 DTYPES = ("float32", "float64", "complex64", "complex128")
 RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
 
+# What CuPy adds to the package's own options, besides the architecture.
+CUPYS_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
+
 # Of a multiprocessor of both architectures: four partitions of 16384 registers, given
 # out in units of 8 a thread, and the shared memory all blocks together may have.
 REGISTERS_OF_PARTITION, REGISTER_UNIT, PARTITIONS = 16384, 8, 4
@@ -84,7 +87,7 @@ def compile_kernel(layout: Layout, architecture: str) -> Compiled:
     name = layout.source.encode()
     library.nvrtcCreateProgram(ctypes.byref(program), code, name, 0, None, None)
     library.nvrtcAddNameExpression(program, layout.expression.encode())
-    options = [*OPTIONS, f"-arch={architecture}", "-ftz=true", "--ptxas-options=-v"]
+    options = [*OPTIONS, *CUPYS_OPTIONS, f"-arch={architecture}", "--ptxas-options=-v"]
     array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
     start = time.perf_counter()
     failed = library.nvrtcCompileProgram(program, len(options), array)

@@ -64,6 +64,19 @@ def test_flags_are_those_of_the_package(static, monkeypatch):
         static.compile_kernel(layout, "sm_90")
 
 
+def test_no_flag_is_one_that_cupy_adds():
+    """NVRTC up to 12.8 refuses a flag that is there twice, under either name."""
+    spellings = {
+        "device-as-default-execution-space",
+        "default-device",
+        "ftz",
+        "arch",
+        "gpu-architecture",
+    }
+    for option in emulated.engine_module("_module").OPTIONS:
+        assert option.lstrip("-").partition("=")[0] not in spellings
+
+
 def test_compiler_names_the_true_line(static, monkeypatch):
     layout = emulated.engine_module("_layouts").choose(
         16, np.dtype("f4"), eigenvectors=True

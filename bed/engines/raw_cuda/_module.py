@@ -3,10 +3,11 @@
 from functools import cache
 from importlib.resources import files
 
-# The one list of compiler flags. CuPy adds -ftz=true (float32 subnormals are flushed)
-# and the architecture; the sources are written for that. fmad stays on: the sums rely
-# on nothing finer than eps.
-OPTIONS = ("-std=c++17", "-default-device")
+# The one list of compiler flags. CuPy adds -ftz=true (float32 subnormals are flushed),
+# the architecture and that functions are for the device; the sources are written for
+# that. NVRTC up to 12.8 refuses an option that is given twice. fmad stays on: the sums
+# rely on nothing finer than eps.
+OPTIONS = ("-std=c++17",)
 
 # Above this much dynamic shared memory (bytes) a kernel has to ask for it.
 DEFAULT_SHARED = 48 * 1024
