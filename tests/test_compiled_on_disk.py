@@ -119,6 +119,16 @@ def test_data_of_another_signature_is_not_taken(function, tmp_path):
     assert _hits(compiled) == 0
 
 
+def test_data_with_a_changed_byte_is_not_taken(tmp_path):
+    """One that can be unpickled, and would be machine code that crashes."""
+    files = _cache._Files(str(tmp_path), "name", b"stamp")
+    files.save("key", b"x" * 1000)
+    assert files.load("key") == b"x" * 1000
+    (data,) = tmp_path.glob("*.nbc")
+    data.write_bytes(data.read_bytes().replace(b"xxxx", b"xxxy", 1))
+    assert files.load("key") is None
+
+
 def test_a_full_disk_is_told_of_once(function, tmp_path, monkeypatch):
     def full(self, path):
         raise OSError(errno.ENOSPC, "No space left on device")

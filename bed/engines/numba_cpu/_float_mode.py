@@ -3,6 +3,10 @@
 Some libraries flush subnormal numbers to zero in the threads that load them. Results
 would then depend on the thread that works on a matrix: the modes are per thread, and a
 new thread has that of the one that started it.
+
+Entries set the mode, call one function that is never inlined, and restore the mode
+however that ends. They do so themselves: Numba optimises the whole solver once more for
+every function that it is called through.
 """
 
 import platform
@@ -11,8 +15,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-from ._compile import kernel
 
 _INT64 = ir.IntType(64)
 
@@ -85,25 +87,3 @@ def never_inlined(typingctx):
         return context.get_dummy_value()
 
     return types.void(), build
-
-
-def in_default_mode(function):
-    """Compiled code that returns nothing, to be called in any mode.
-
-    `function` must not be inlined, see `never_inlined`. The mode is restored however it
-    ends.
-    """
-
-    def run(*args):
-        mode, failed = enter_default_mode(), False
-        try:
-            function(*args)
-        except Exception:  # nothing else can be caught, and only memory can be lacking
-            failed = True
-        restore_mode(mode)
-        if failed:
-            raise MemoryError("no memory for the blocks of matrices")
-
-    # Code that is read from disk is known by its names.
-    run.__qualname__ = f"{function.py_func.__qualname__}.in_default_mode"
-    return kernel(run)

@@ -10,7 +10,7 @@ import numpy as np
 from bed.engines._outputs import allocate, allocate_reduced
 
 from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
-from ._float_mode import in_default_mode, never_inlined
+from ._float_mode import enter_default_mode, never_inlined, restore_mode
 from ._load import load_matrices, load_tridiagonal, scale
 from ._store import (
     fill_lost,
@@ -117,17 +117,30 @@ def _cached_entries(sources: str):
     @entry
     def tridiagonalize_batch(a, lower, d, e, q, const):
         if len(sources) > 0:  # to be part of the key; always true
-            _tridiagonalize_batch(a, lower, d, e, q, const)
+            mode, failed = enter_default_mode(), False
+            try:
+                _tridiagonalize_batch(a, lower, d, e, q, const)
+            except Exception:  # nothing else can be caught; only memory can be lacking
+                failed = True
+            restore_mode(mode)
+            if failed:
+                raise MemoryError("no memory for the blocks of matrices")
 
     @entry
     def eigh_tridiagonal_batch(d, e, w, v, status, const):
         if len(sources) > 0:
-            _eigh_tridiagonal_batch(d, e, w, v, status, const)
+            mode, failed = enter_default_mode(), False
+            try:
+                _eigh_tridiagonal_batch(d, e, w, v, status, const)
+            except Exception:  # nothing else can be caught; only memory can be lacking
+                failed = True
+            restore_mode(mode)
+            if failed:
+                raise MemoryError("no memory for the blocks of matrices")
 
     return tridiagonalize_batch, eigh_tridiagonal_batch
 
 
-@in_default_mode
 @kernel
 def _tridiagonalize_batch(a, lower, d, e, q, const):
     never_inlined()
@@ -165,7 +178,6 @@ def _tridiagonalize_range(a, start, stop, lower, d, e, q, work, memory, const):
         store_vectors(work, i, count, q, const)
 
 
-@in_default_mode
 @kernel
 def _eigh_tridiagonal_batch(d, e, w, v, status, const):
     never_inlined()

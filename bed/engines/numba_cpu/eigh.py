@@ -5,7 +5,7 @@ import numpy as np
 from bed.engines._outputs import allocate
 
 from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
-from ._float_mode import in_default_mode, never_inlined
+from ._float_mode import enter_default_mode, never_inlined, restore_mode
 from ._load import load_matrices, scale
 from ._store import (
     fill_lost,
@@ -58,12 +58,18 @@ def _cached_entry(sources: str):
     @entry
     def solve_batch(a, lower, w, v, status, const):
         if len(sources) > 0:  # named here to be part of the key; always true
-            _solve_batch(a, lower, w, v, status, const)
+            mode, failed = enter_default_mode(), False
+            try:
+                _solve_batch(a, lower, w, v, status, const)
+            except Exception:  # nothing else can be caught; only memory can be lacking
+                failed = True
+            restore_mode(mode)
+            if failed:
+                raise MemoryError("no memory for the blocks of matrices")
 
     return solve_batch
 
 
-@in_default_mode
 @kernel
 def _solve_batch(a, lower, w, v, status, const):
     """Solve ``a[i]`` for every i; `v` is empty if eigenvectors are not wanted."""
