@@ -94,7 +94,8 @@ def test_batches_around_a_block_have_the_same_bits(rng, dtype, n):
 # --- compiled code ------------------------------------------------------------
 
 
-def test_iteration_that_cannot_converge_says_so():
+@pytest.mark.parametrize("n", [2, 3])
+def test_iteration_that_cannot_converge_says_so(n):
     """A coupling that is not a number never becomes negligible, and stays alone."""
 
     @njit
@@ -108,7 +109,7 @@ def test_iteration_that_cannot_converge_says_so():
         store_status(work, 0, len(d), status)
         return memory[0].size
 
-    d, e = np.ones((3, 3)), np.full((3, 2), 0.5)
+    d, e = np.ones((3, n)), np.full((3, n - 1), 0.5)
     e[1] = np.nan
     status = np.full(3, -1, "i4")
     assert iterate(d, e, status, _compile.constants(d.dtype))

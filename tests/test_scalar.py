@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bed.engines.scalar import reflectors, rotations, shifts
+from bed.engines.scalar.two_by_two import two_by_two
 
 TINY = float(np.finfo("f8").tiny)
 
@@ -59,3 +60,24 @@ def test_wilkinson_shift_is_the_eigenvalue_nearer_to_the_corner(rng):
         assert np.isclose(others, mu, rtol=1e-13, atol=1e-15 * abs(w).max()).any()
         if a == c:
             assert math.isclose(mu, w[0], rel_tol=1e-15)
+
+
+def test_two_by_two_is_diagonalised_by_a_small_rotation(rng):
+    blocks = [*rng.standard_normal((200, 3)), (1, 2, 1), (1, 1e-9, 1), (0, -1, 0)]
+    blocks += [(5, 1e-12, -5), (-5, 1e-12, 5), (1, 1e-9, 1e-18), (1, 0, 1), (0, 0, 0)]
+    for a, b, c in blocks:
+        cosine, sine, step = two_by_two(a, b, c, 0.5, 0.0, 1.0)
+        assert cosine >= abs(sine)
+        rotation = np.array([[cosine, sine], [-sine, cosine]])
+        t = rotation @ [[a, b], [b, c]] @ rotation.T
+        np.testing.assert_allclose(rotation @ rotation.T, np.eye(2), atol=1e-15)
+        size = max(abs(a), abs(b), abs(c))
+        np.testing.assert_allclose(
+            t, np.diag([a + step, c - step]), atol=2e-15 * size, rtol=0
+        )
+
+
+def test_two_by_two_of_a_singular_matrix_is_exact():
+    for p, q in np.ndindex(10, 10):
+        _, _, step = two_by_two(p * p, p * q, q * q, 0.5, 0.0, 1.0)
+        assert sorted([p * p + step, q * q - step]) == [0, p * p + q * q]

@@ -5,6 +5,7 @@ import pytest
 
 import bed
 import test_engines as contract
+import test_two_by_two as blocks
 from checks import assert_eigh, assert_same_bits
 from matrices import DTYPES, random_hermitian
 from simulated import launchers
@@ -41,6 +42,12 @@ def test_engine_fills_what_it_is_given(driver, rng, dtype, eigenvectors):
 
 def test_engine_allocates_outputs_itself(driver, rng):
     contract.test_engine_allocates_outputs_itself(driver, rng)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_rows_in_closed_form(driver, rng, dtype):
+    blocks.test_halves(driver, dtype)
+    blocks.test_many_blocks(driver, rng, dtype, n=7, batch=4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -2,8 +2,9 @@
 
 Wilkinson shifts, shrinkage from the bottom and splits at every negligible coupling
 (Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2). Each matrix
-iterates on its own lowest block that is not diagonal, rows lo … hi, and the block of
-matrices as a whole on the rows that any of them still needs.
+iterates on its own lowest block of three rows or more, rows lo … hi, and the block of
+matrices as a whole on the rows that any of them still needs. Blocks of two rows stay
+until the end, and are then diagonalised in closed form.
 
 A matrix has nothing to do in the rows beyond its own. There a coupling of the bulge, f,
 is zero, and so is the rotation's sine: the recurrence below then gives back d and e as
@@ -36,6 +37,13 @@ def qr_iteration(d, e, n, z, columns, c, s, const):
     c, s : (2, n)
         Scratch for the rotations of two sweeps.
     """
+    _sweep_until_pairs(d, e, n, z, columns, c, s, const)
+    _solve_pairs(d, e, n, z, columns, const)
+
+
+@kernel
+def _sweep_until_pairs(d, e, n, z, columns, c, s, const):
+    """Sweep until no block has more than two rows, or give up."""
     for _ in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
         lo, corner, end = _active(d, e, n - 1, const)
         if end == 0:
@@ -59,15 +67,16 @@ def _active(d, e, end, const):
     Returns
     -------
     lo
-        In each lane the first row of the lowest block with couplings, or −1.
+        In each lane the first row of the lowest block of three rows or more, or −1.
     corner
         The last two diagonal entries of that block, and the coupling between them.
     end : int
         The last row of such a block in any lane, or 0.
     """
     first = fill(d[0], 0)  # of the block that row i belongs to
-    lo, hi = first - 1, first
+    lo, last = first - 1, 0
     above, between, below = first, first, first
+    alone = first == const.zero  # whether a block begins with row i
     d_i = d[0]
     for i in range(end):
         d_next, e_i = d[i + 1], e[i]
@@ -78,15 +87,17 @@ def _active(d, e, end, const):
         )
         e_i = select(negligible, const.zero, e_i)
         e[i] = e_i
-        lo, hi = select(negligible, lo, first), select(negligible, hi, i + 1)
-        above = select(negligible, above, d_i)
-        between = select(negligible, between, e_i)
-        below = select(negligible, below, d_next)
+        short = negligible | alone  # no more than two rows, up to here
+        alone = negligible
+        lo = select(short, lo, first)
+        if any_lane(~short):
+            last = i + 1
+        above = select(short, above, d_i)
+        between = select(short, between, e_i)
+        below = select(short, below, d_next)
         first = select(negligible, i + 1, first)
         d_i = d_next
-    while end > 0 and not any_lane(hi >= end):
-        end -= 1
-    return lo, (above, between, below), end
+    return lo, (above, between, below), last
 
 
 @kernel
@@ -174,3 +185,39 @@ def _rotate_rows(z, columns, c, s, end):
         row = z[end]
         row[k] = fma(-sine, waiting_0, cosine * carried_0)
         row[k + 1] = fma(-sine, waiting_1, cosine * carried_1)
+
+
+@kernel
+def _solve_pairs(d, e, n, z, columns, const):
+    """Diagonalise the blocks of two rows."""
+    before = fill(d[0], 0)
+    for i in range(n - 1):
+        between = e[i]
+        after = e[i + 1] if i < n - 2 else fill(before, 0)
+        alone = (before == const.zero) & (after == const.zero)
+        before = between
+        between = select(alone, between, const.zero)
+        if not any_lane(between != const.zero):
+            continue
+        cosine, sine, step = _two_by_two(d[i], between, d[i + 1], const)
+        d[i], d[i + 1] = d[i] + step, d[i + 1] - step
+        # Zero, but for a NaN.
+        e[i] = select(alone, step - step, before)
+        row, next_row = z[i], z[i + 1]
+        for k in range(columns):
+            x, y = row[k], next_row[k]
+            row[k] = fma(sine, y, cosine * x)
+            next_row[k] = fma(-sine, x, cosine * y)
+
+
+@inline
+def _two_by_two(a, b, c, const):
+    """As `bed.engines.scalar.two_by_two.two_by_two`, in every lane."""
+    delta = (a - c) * const.half
+    square = b * b
+    size = abs(delta) + sqrt(fma(delta, delta, square))
+    size = select(b == const.zero, const.one, size)
+    inverse = const.one / sqrt(fma(size, size, square))
+    along = select(delta >= const.zero, size, -size)
+    cosine, sine = size * inverse, select(delta >= const.zero, b, -b) * inverse
+    return cosine, sine, square / along

@@ -43,9 +43,10 @@ def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
         row[k + 1] = number(a, const.one, const.zero)
         for j in range(k + 2, n):
             row[j] = scale * conj(row[j])
-        _multiply(a, row, p, q, k + 1, n, const)
-        _complete(row, t, p, q, k + 1, n, const)
-        _rank_2_update(a, row, p, k + 1, n)
+        if k < n - 2:  # a phase does not change the last diagonal entry
+            _multiply(a, row, p, q, k + 1, n, const)
+            _complete(row, t, p, q, k + 1, n, const)
+            _rank_2_update(a, row, p, k + 1, n)
     for k in range(reflectors, n):
         d[k] = a[k, k].real
         if k < n - 1:

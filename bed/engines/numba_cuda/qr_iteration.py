@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from bed._status import Status
-from bed.engines.scalar import rotations, shifts
+from bed.engines.scalar import rotations, shifts, two_by_two
 
 from ._block import (
     MAX_COLUMNS,
@@ -36,6 +36,7 @@ _NOT_FINITE, _NO_CONVERGENCE = int(Status.NOT_FINITE), int(Status.NO_CONVERGENCE
 
 _givens = device(rotations.givens)
 _wilkinson_shift = device(shifts.wilkinson_shift)
+_two_by_two = device(two_by_two.two_by_two)
 
 
 @kernel
@@ -131,7 +132,7 @@ def _load(d, e, diagonal, couplings, found, const):
 
 @device
 def _iterate(d, e, n, m, pitch, planes, sweeps, vectors, const):
-    """Sweep until every coupling is negligible.
+    """Sweep, or solve blocks of two rows, until every coupling is negligible.
 
     Parameters
     ----------
@@ -154,7 +155,10 @@ def _iterate(d, e, n, m, pitch, planes, sweeps, vectors, const):
             lo, hi = _window(d, e, hi, const)
             window[0], window[1] = lo, hi
             if hi > 0 and done < sweeps:
-                _sweep(d, e, c, s, lo, hi, const)
+                if hi - lo == 1:
+                    _solve_pair(d, e, c, s, lo, const)
+                else:
+                    _sweep(d, e, c, s, lo, hi, const)
         cuda.syncthreads()
         lo, hi = window[0], window[1]
         if hi == 0:
@@ -184,6 +188,17 @@ def _negligible(d, e, i, const):
     """Whether coupling i is below rounding; a NaN is not."""
     size = abs(e[i])
     return size <= const.eps * (abs(d[i]) + abs(d[i + 1])) or size < const.floor
+
+
+@device
+def _solve_pair(d, e, c, s, i, const):
+    """Diagonalise rows i and i + 1, which are a block of their own."""
+    c[i], s[i], step = _two_by_two(
+        d[i], e[i], d[i + 1], const.half, const.zero, const.one
+    )
+    d[i] += step
+    d[i + 1] -= step
+    e[i] = const.zero
 
 
 @device

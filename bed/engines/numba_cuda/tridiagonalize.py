@@ -152,6 +152,8 @@ def _reduce(m, pitch, n, d, e, tau, const):
             v[j] = v[j] * scale if j > k + 1 else const.one
             m[k * pitch + j] = v[j]
         cuda.syncthreads()
+        if k == n - 2:  # a phase does not change the last diagonal entry
+            continue
 
         # y = A v: the rows of the lower right block are its conjugate columns.
         combine_rows(m, pitch, v, k + 1, n, partial, const.zero)

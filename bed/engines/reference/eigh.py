@@ -26,7 +26,9 @@ Where it departs from the paper and its published code, and why:
 8. The active part may lose several rows at once, or all before the first iteration.
 9. Blocks of reflectors, T, and the rotations are kept in their thin form (W and Y, d
    and e, c and s) and never multiplied out to n × n matrices.
-10. A matrix with NaN or Inf is replaced by zero while the others are solved.
+10. Two rows that are a block by themselves are diagonalised in closed form, without an
+    iteration; n = 2 takes none at all.
+11. A matrix with NaN or Inf is replaced by zero while the others are solved.
 
 Batch-wide shrinkage is kept, because it is the point of the paper. It makes the number
 of iterations that a matrix goes through a matter of its neighbours. So the last bits of

@@ -10,6 +10,8 @@ shifted by the two eigenvalues of the trailing 2 × 2 block of the active part. 
 active part is the same for the whole batch: it loses its last row and column when the
 last coupling of *every* matrix is negligible. A matrix that is ahead of the others
 waits, and while it does, the second shift is already at work on its next eigenvalue.
+Where only one coupling is left at the end of the active part, with none above it, the
+two rows are diagonalised in closed form at once.
 
 Rotations are [c s; −s c] with c = x₁/r, s = x₂/r, r = √(x₁² + x₂²), which turn (x₁, x₂)
 into (r, 0); the paper writes −s for s.
@@ -44,7 +46,8 @@ def qr_iteration(d, e, v=None, stats=None):
         Real or complex. Multiplied from the right by all rotations, in place: P goes in
         and the eigenvectors of A come out.
     stats : EighStats, optional
-        Gets the active size of every iteration and the number of operations.
+        Gets the active size of every iteration, the number of closed forms and that of
+        operations.
 
     Returns
     -------
@@ -55,8 +58,7 @@ def qr_iteration(d, e, v=None, stats=None):
     xp = array_namespace(d, e)
     d, e = xp.asarray(d, copy=True), xp.asarray(e, copy=True)
     converged = xp.ones(d.shape[0], dtype=xp.bool, device=device(d))
-    drop_negligible(d, e)
-    size = shrink(e, d.shape[1])  # rows and columns of the active part
+    size = settle(d, e, d.shape[1], v, stats)  # rows and columns of the active part
     passes = 0  # since the last shrinkage
     while size > 1:
         size_before = size
@@ -65,8 +67,7 @@ def qr_iteration(d, e, v=None, stats=None):
             if passes >= PAIRED_PASSES:
                 shift = aimed_shift(d, e, size)
             qr_step(d, e, xp.where(at_rest(e, size), 0, shift), size, v, stats)
-            drop_negligible(d, e)
-            size = shrink(e, size)
+            size = settle(d, e, size, v, stats)
             if size == 1:
                 break
         passes = passes + 1 if size == size_before else 0
@@ -107,6 +108,64 @@ def wilkinson_shifts(a, b, c):
     tangent = b / xp.where(size == 0, 1, size)
     step = xp.where(delta < 0, -b, b) * tangent
     return c - step, a + step
+
+
+def settle(d, e, size, v=None, stats=None):
+    """Drop negligible couplings, and pairs of rows that are left; the active size."""
+    drop_negligible(d, e)
+    size = shrink(e, size)
+    while size > 1 and diagonalize_pairs(d, e, size, v, stats):
+        size = shrink(e, size)
+    return size
+
+
+def diagonalize_pairs(d, e, size, v=None, stats=None):
+    """Diagonalise the last two active rows where they are a block by themselves.
+
+    Returns
+    -------
+    bool
+        Whether that was so in any matrix.
+    """
+    xp = array_namespace(d, e)
+    a, b, c = trailing_block(d, e, size)
+    alone = b != 0  # (batch,)
+    if size > 2:
+        alone = alone & (e[:, size - 3] == 0)
+    if not bool(xp.any(alone)):
+        return False
+    cosine, sine, step = two_by_two(a, xp.where(alone, b, 0), c)
+    d[:, size - 2], d[:, size - 1] = a + step, c - step
+    e[:, size - 2] = xp.where(alone, 0, b)
+    if v is not None:
+        rotate_columns(v, size - 2, cosine, sine)
+    if stats is not None:
+        stats.closed_forms += 1
+    return True
+
+
+def two_by_two(a, b, c):
+    """Jacobi's rotation for [[a, b], [b, c]], by at most 45°.
+
+    Parameters
+    ----------
+    a, b, c : (batch,) arrays
+
+    Returns
+    -------
+    cosine, sine : (batch,) arrays
+    step : (batch,) array
+        The eigenvalues are a + step and c − step: exactly 1 and 0 for all entries ½,
+        and as `bed.engines.scalar.two_by_two` says in general.
+    """
+    xp = array_namespace(a, b, c)
+    delta = (a - c) / 2
+    square = b**2
+    size = xp.abs(delta) + xp.sqrt(delta**2 + square)
+    size = xp.where(b == 0, 1, size)
+    r = xp.sqrt(size**2 + square)
+    size, b = xp.where(delta < 0, -size, size), xp.where(delta < 0, -b, b)
+    return xp.abs(size) / r, b / r, square / size
 
 
 def aimed_shift(d, e, size):

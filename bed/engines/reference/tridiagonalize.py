@@ -97,7 +97,7 @@ def reflector(x):
     u[:, 0] = phase * (size + norm)
     # From u as it was rounded: an error of ‖u‖² comes back fourfold in HᴴH.
     square = xp.where(needed, _sum(_square(u)), 1)
-    return u, xp.where(needed, 1 / square, 0), xp.where(needed, -norm, size) * phase
+    return u, xp.where(needed, 1 / square, 0), xp.where(needed, -norm * phase, x[:, 0])
 
 
 def negligible_square(xp, dtype):

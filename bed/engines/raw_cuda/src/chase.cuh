@@ -80,14 +80,17 @@ struct Window {
   }
 };
 
-// One sweep over the window; record(i, rotation) gets the rotation of rows i and i + 1.
+// One sweep over the window, or its solution if it has two rows; record(i, rotation)
+// gets the rotation of rows i and i + 1.
 // The window's top moves down to the last coupling that became negligible.
 template <typename R, typename Tridiagonal, typename Record>
 BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
   const int lo = window.lo, hi = window.hi;
   R diagonal = t.diagonal(lo), coupling = t.coupling(lo), above = 0;
-  Chain<R> chain(diagonal - wilkinson_shift(t.diagonal(hi - 1), t.coupling(hi - 1),
-                                            t.diagonal(hi)));
+  const R first = diagonal, last = t.diagonal(hi);
+  const TwoByTwo<R> corner = two_by_two(t.diagonal(hi - 1), t.coupling(hi - 1), last);
+  const bool pair = hi - lo == 1;
+  Chain<R> chain(pair ? corner.along : first - (last - corner.step));
   for (int i = lo; i < hi; ++i) {
     const R next_diagonal = t.diagonal(i + 1);
     // Read ahead of the chain, which has to wait for its square root anyway; the last
@@ -104,8 +107,9 @@ BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
     diagonal = next_diagonal;
     coupling = next_coupling;
   }
-  t.diagonal(hi) = diagonal - chain.shift;
-  t.coupling(hi - 1) = chain.g;
+  if (pair) t.diagonal(lo) = first + corner.step;
+  t.diagonal(hi) = last - (pair ? corner.step : chain.shift);
+  t.coupling(hi - 1) = pair ? R(0) : chain.g;
 }
 
 // Shared memory of the slots for M matrices of size up to N.

@@ -88,11 +88,11 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
       lo = 64 - __clzll(above);
     }
     const int last = done ? 1 : hi;
-    const R mu = done ? R(0)
-                      : wilkinson_shift(t.diagonal(last - 1), t.coupling(last - 1),
-                                        t.diagonal(last));
-    Chain<R> chain(t.diagonal(lo) - mu);
     const R hi_diagonal = t.diagonal(last);
+    const TwoByTwo<R> corner =
+        two_by_two(t.diagonal(last - 1), t.coupling(last - 1), hi_diagonal);
+    const bool pair = hi - lo == 1;
+    Chain<R> chain(pair ? corner.along : t.diagonal(lo) - (hi_diagonal - corner.step));
     __syncwarp();  // the copies of split_mask are there before the sweep overwrites
                    // them
     R diagonal = t.diagonal(0);
@@ -112,8 +112,9 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
       diagonal = next_diagonal;
     }
     if (!done) {
-      t.next_diagonal(hi) = hi_diagonal - chain.shift;
-      t.next_coupling(hi - 1) = chain.g;
+      if (pair) t.next_diagonal(lo) = t.diagonal(lo) + corner.step;
+      t.next_diagonal(hi) = hi_diagonal - (pair ? corner.step : chain.shift);
+      t.next_coupling(hi - 1) = pair ? R(0) : chain.g;
     }
     __syncwarp();
     t.swap();

@@ -46,6 +46,9 @@ BED_DEVICE void tridiagonalize_tiny(T (&a)[N][N], RealOf<T> (&d)[N], RealOf<T> (
     v[k + 1] = make<T>(1);
 #pragma unroll
     for (int i = k + 2; i < N; ++i) v[i] = multiply(a[i][k], h.scale);
+#pragma unroll
+    for (int i = k + 1; i < N; ++i) a[k][i] = v[i];
+    if (k == N - 2) continue;  // a phase does not change the last diagonal entry
     R gamma = 0;
 #pragma unroll
     for (int i = k + 1; i < N; ++i) {
@@ -66,8 +69,6 @@ BED_DEVICE void tridiagonalize_tiny(T (&a)[N][N], RealOf<T> (&d)[N], RealOf<T> (
         a[i][j] = madd(a[i][j], negate(w[i]), conj(v[j]));
       }
     }
-#pragma unroll
-    for (int i = k + 1; i < N; ++i) a[k][i] = v[i];
   }
   d[N - 1] = real(a[N - 1][N - 1]);
 }
@@ -95,10 +96,28 @@ BED_DEVICE void back_transform_tiny(const T (&a)[N][N], const T (&tau)[N],
   }
 }
 
+// Diagonalise T of two rows.
+template <bool VECTORS, typename T, typename R>
+BED_DEVICE void solve_pair(R (&d)[2], R coupling, T (&q)[2][2]) {
+  if (is_negligible(coupling, d[0], d[1])) return;
+  const TwoByTwo<R> solution = two_by_two(d[0], coupling, d[1]);
+  const auto step = Chain<R>(solution.along).advance(d[0], coupling, d[1]);
+  d[0] += solution.step;
+  d[1] -= solution.step;
+  if (VECTORS) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) rotate(step.rotation, q[r][0], q[r][1]);
+  }
+}
+
 // Diagonalise T; returns whether it converged.
 template <typename T, int N, bool VECTORS>
 BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N][N]) {
   using R = RealOf<T>;
+  if constexpr (N == 2) {
+    solve_pair<VECTORS>(d, e[0], q);
+    return true;
+  }
   for (int sweep = 0;; ++sweep) {
     // The lowest unreduced block is [lo, hi].
     int lo = 0, hi = 0;
@@ -110,21 +129,24 @@ BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N
     }
     if (hi == 0) return true;
     if (sweep == sweeps_per_eigenvalue * N) return false;
-    R mu = 0;
+    R a = 0, b = 0, c = 0;
 #pragma unroll
     for (int i = 0; i < N - 1; ++i)
-      if (i + 1 == hi) mu = wilkinson_shift(d[i], e[i], d[i + 1]);
+      if (i + 1 == hi) a = d[i], b = e[i], c = d[i + 1];
     R first = d[0];
 #pragma unroll
     for (int i = 1; i < N; ++i)
       if (i == lo) first = d[i];
-    Chain<R> chain(first - mu);
+    const TwoByTwo<R> corner = two_by_two(a, b, c);
+    const bool pair = hi - lo == 1;
+    Chain<R> chain(pair ? corner.along : first - (c - corner.step));
 #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
       if (i < lo || i >= hi) continue;
       const auto step = chain.advance(d[i], e[i], d[i + 1]);
       if (i > 0 && i > lo) e[i > 0 ? i - 1 : 0] = step.coupling;
-      d[i] = step.diagonal;
+      if (pair) chain.g = 0, chain.shift = corner.step;
+      d[i] = pair ? d[i] + corner.step : step.diagonal;
       if (i + 1 == hi) {
         d[i + 1] -= chain.shift;
         e[i] = chain.g;

@@ -21,13 +21,20 @@ BED_DEVICE void rotate(const Rotation<RealOf<T>>& q, T& x, T& y) {
   x = axpy(x, q.t, y);
 }
 
-// Eigenvalue of [[a, b], [b, c]] nearer to c; b is not zero.
+// [[a, b], [b, c]] in closed form, b not zero: the device twin of
+// engines/scalar/two_by_two.py. Singular matrices of small integers have an eigenvalue
+// that is exactly zero.
 template <typename R>
-BED_DEVICE R wilkinson_shift(R a, R b, R c) {
-  const R delta = (a - c) * R(0.5);
-  const R square = delta * delta + b * b;
-  const R step = divide(b * b, magnitude(delta) + square * reciprocal_sqrt(square));
-  return delta >= 0 ? c - step : c + step;
+struct TwoByTwo {
+  R along;  // (along, b) is an eigenvector, whose rotation is by at most 45°
+  R step;   // the eigenvalues are a + step, which belongs to it, and c − step
+};
+template <typename R>
+BED_DEVICE TwoByTwo<R> two_by_two(R a, R b, R c) {
+  const R delta = (a - c) * R(0.5), square = b * b;
+  const R size = magnitude(delta) + square_root(delta * delta + square);
+  const R along = with_sign_of(size, delta);
+  return {along, divide_exactly(square, along)};
 }
 
 // What a sweep carries from one rotation to the next: the bulge and the parts of the

@@ -137,6 +137,23 @@ BED_DEVICE double reciprocal_sqrt(double x) { return rsqrt(x); }
 BED_DEVICE float divide(float x, float y) { return __fdividef(x, y); }
 BED_DEVICE double divide(double x, double y) { return x / y; }
 
+// x·y + z with one rounding, which does not depend on what the compiler contracts.
+BED_DEVICE float fused(float x, float y, float z) { return fmaf(x, y, z); }
+BED_DEVICE double fused(double x, double y, double z) { return fma(x, y, z); }
+
+// √x for normal x and x/y, exact where the result is a number of the type: the error of
+// an approximation is then found exactly, and taken away.
+template <typename R>
+BED_DEVICE R square_root(R x) {
+  const R inverse = reciprocal_sqrt(x), root = x * inverse;
+  return fused(fused(-root, root, x), R(0.5) * inverse, root);
+}
+BED_DEVICE float divide_exactly(float x, float y) {
+  const float inverse = divide(1.0f, y), quotient = x * inverse;
+  return fused(fused(-quotient, y, x), inverse, quotient);
+}
+BED_DEVICE double divide_exactly(double x, double y) { return x / y; }
+
 BED_DEVICE float magnitude(float x) { return fabsf(x); }
 BED_DEVICE double magnitude(double x) { return fabs(x); }
 
