@@ -1,10 +1,11 @@
-"""Householder reflectors. The convention, for every engine:
+"""Householder reflectors. The convention, for every engine but the reference:
 
-    H = I − τ v vᴴ,  v₀ = 1,   Hᴴ x = β e₁,  β real
+    H = I − τ u uᴴ,  u₀ = 1,   Hᴴ x = β e₁,  β real
 
 β has the sign opposite to the real part of x₀, so that x₀ − β never cancels; for a
 complex x₀ the factor τ is complex and H is unitary but not Hermitian.
-(LAPACK's convention; Golub and Van Loan, section 5.1.)
+(LAPACK's convention; Golub and Van Loan, section 5.1. The reference has the paper's
+Hermitian H = I − 2 u uᴴ/‖u‖², with a complex β.)
 """
 
 from math import sqrt
@@ -28,7 +29,7 @@ def reflector(real, imag, tail, negligible, zero, one):
     beta, tau_real, tau_imag : float
         Zero τ means that H is the identity.
     scale_real, scale_imag : float
-        The rest of v is the rest of x times this factor 1/(x₀ − β).
+        The rest of u is the rest of x times this factor 1/(x₀ − β).
     """
     if tail + imag * imag <= negligible:
         return real, zero, zero, zero, zero

@@ -1,9 +1,11 @@
-"""Givens rotations. The convention, for every engine:
+"""Givens rotations. The convention, for every engine that is written in Python:
 
     [ c  s] [g]   [r]          c = g/r,  s = f/r,  r = √(f² + g²) ≥ 0
     [-s  c] [f] = [0]
 
-Applied to rows x and y of a matrix: x' = c·x + s·y and y' = c·y − s·x.
+Applied to rows x and y of a matrix: x' = c·x + s·y and y' = c·y − s·x. Where f is zero,
+`numba_cpu` and the reference take the identity, and r = g. `raw_cuda` has c ≥ 0 and
+gives r the sign of g.
 (Golub and Van Loan, Matrix Computations, 4th ed., section 5.1.8.)
 """
 
