@@ -71,7 +71,7 @@ class Constants(NamedTuple):
     negligible
         tiny/eps: squares above it carry full precision.
     floor
-        √negligible: couplings of a matrix of order one that are smaller are dropped.
+        √negligible: smaller off-diagonal entries of a matrix of order one are dropped.
     large
         The power of two in the middle between 1 and overflow.
     """

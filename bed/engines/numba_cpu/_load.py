@@ -42,7 +42,7 @@ def load_matrices(a, start, count, lower, work):
 
 @kernel
 def load_tridiagonal(d, e, start, count, work):
-    """Copy diagonals (batch, n) and couplings (batch, n − 1) to the lanes."""
+    """Copy diagonals (batch, n) and off-diagonals (batch, n − 1) to the lanes."""
     n, lanes, floats = d.shape[1], work.lanes, work.floats
     for lane in range(count):
         for i in range(n):

@@ -49,7 +49,7 @@ def tridiagonalize(a, uplo="L", *, out=None):
     d : (batch, n) real array
         Diagonal of T.
     e : (batch, n - 1) real array
-        Couplings, of any sign.
+        Off-diagonal entries, of any sign.
     q : (batch, n, n) array
         Unitary. A matrix with NaN or Inf has NaN in all three; entries of T that are
         too large for the dtype are infinite.
@@ -78,7 +78,7 @@ def eigh_tridiagonal(d, e, *, eigenvectors=True, out=None):
     d : (batch, n) array
         Diagonals, float32 or float64; n ≥ 1.
     e : (batch, n - 1) array
-        Couplings, of the same dtype.
+        Off-diagonal entries, of the same dtype.
     eigenvectors : bool
         False leaves them out; `v` is None then.
     out : tuple of arrays, optional

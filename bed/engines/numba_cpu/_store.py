@@ -60,7 +60,8 @@ def unscale(x, n, first, second):
 def judge(w, e, n, finite, code, const):
     """Note in `code` (1,) the `Status` of every lane, as a float.
 
-    `w` (n,) are the eigenvalues that will be stored, `e` the couplings that are left.
+    `w` (n,) are the eigenvalues that will be stored, and `e` what is left
+    off the diagonal.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Qᵀ = Q from the reflectors of `tridiagonalize`, transposed and in their place.
+"""Stage 2: Qᵀ from the reflectors of `tridiagonalize`, in their place.
 
 Backward accumulation (Golub and Van Loan, section 5.1.6): reflector k meets only the
 lower right block that the later ones have filled, and row k, which holds it, lies
@@ -24,16 +24,16 @@ def back_transform(a, n, reflectors, tau, const):
 
 
 @kernel
-def _apply(z, v, t, start, n):
-    """Z (I − τ v̄ vᵀ) on rows and columns ≥ start.
+def _apply(z, u, t, start, n):
+    """Z (I − τ ū uᵀ) on rows and columns ≥ start.
 
     The first of these rows and columns are those of the identity and are not read; nor
-    is the leading one of v.
+    is the leading one of u.
     """
     first = z[start]
     first[start] = number(z, 1 - t.real, -t.imag)
     for j in range(start + 1, n):
-        first[j] = -t * v[j]
+        first[j] = -t * u[j]
     i = start + 1
     while i + 1 < n:
         row_0, row_1 = z[i], z[i + 1]
@@ -41,16 +41,16 @@ def _apply(z, v, t, start, n):
         for chunk in range(start + 1, n, CHUNK):
             part_0, part_1 = number(z, 0, 0), number(z, 0, 0)
             for j in range(chunk, min(chunk + CHUNK, n)):
-                v_j = v[j]
-                part_0 = fma_conj(row_0[j], v_j, part_0)
-                part_1 = fma_conj(row_1[j], v_j, part_1)
+                u_j = u[j]
+                part_0 = fma_conj(row_0[j], u_j, part_0)
+                part_1 = fma_conj(row_1[j], u_j, part_1)
             s_0, s_1 = s_0 + part_0, s_1 + part_1
         s_0, s_1 = -t * s_0, -t * s_1
         row_0[start], row_1[start] = s_0, s_1
         for j in range(start + 1, n):
-            v_j = v[j]
-            row_0[j] = fma(s_0, v_j, row_0[j])
-            row_1[j] = fma(s_1, v_j, row_1[j])
+            u_j = u[j]
+            row_0[j] = fma(s_0, u_j, row_0[j])
+            row_1[j] = fma(s_1, u_j, row_1[j])
         i += 2
     if i < n:
         row = z[i]
@@ -58,9 +58,9 @@ def _apply(z, v, t, start, n):
         for chunk in range(start + 1, n, CHUNK):
             part = number(z, 0, 0)
             for j in range(chunk, min(chunk + CHUNK, n)):
-                part = fma_conj(row[j], v[j], part)
+                part = fma_conj(row[j], u[j], part)
             s = s + part
         s = -t * s
         row[start] = s
         for j in range(start + 1, n):
-            row[j] = fma(s, v[j], row[j])
+            row[j] = fma(s, u[j], row[j])

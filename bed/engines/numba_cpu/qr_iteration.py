@@ -1,12 +1,12 @@
-"""Implicit QR iteration on a block of symmetric tridiagonal matrices.
+"""Stage 3: implicit QR iteration on a block of symmetric tridiagonal matrices.
 
-Wilkinson shifts, shrinkage from the bottom and splits at every negligible coupling
-(Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2). Each matrix
-iterates on its own lowest block of three rows or more, rows lo … hi, and the block of
-matrices as a whole on the rows that any of them still needs. Blocks of two rows stay
-until the end, and are then diagonalised in closed form.
+Wilkinson shifts, shrinkage from the bottom and splits at every negligible off-diagonal
+entry (Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2). Each
+matrix iterates on its own lowest block of three rows or more, rows lo … hi, and the
+block of matrices as a whole on the rows that any of them still needs. Blocks of two
+rows stay until the end, and are then diagonalised in closed form.
 
-A matrix has nothing to do in the rows beyond its own. There a coupling of the bulge, f,
+A matrix has nothing to do in the rows beyond its own. There the bulge, f,
 is zero, and so is the rotation's sine: the recurrence below then gives back d and e as
 they were. That is why no operation of a sweep has to be masked, and why the neighbours
 of a matrix cannot change its bits, but for the sign of a zero.
@@ -27,9 +27,9 @@ def qr_iteration(d, e, n, z, columns, c, s, const):
     Parameters
     ----------
     d, e : (n,)
-        Diagonal and couplings of T, of order one; e[n-1] is not used. `d` returns the
-        eigenvalues, unsorted, and `e` what is left of the couplings: zeros, where the
-        iteration converged.
+        Diagonal and off-diagonal of T, of order one; e[n-1] is not used. `d` returns
+        the eigenvalues, unsorted, and `e` what is left off the diagonal: zeros, where
+        the iteration converged.
     z : (n, ≥ columns)
         Row j is multiplied by the rotations as column j of Q is.
     columns : int
@@ -62,14 +62,14 @@ def _sweep_until_pairs(d, e, n, z, columns, c, s, const):
 
 @inline
 def _active(d, e, end, const):
-    """The rows that have to be worked on, and zero for the negligible couplings.
+    """The rows that have to be worked on, and zero for what is negligible in `e`.
 
     Returns
     -------
     lo
         In each lane the first row of the lowest block of three rows or more, or −1.
     corner
-        The last two diagonal entries of that block, and the coupling between them.
+        The last two diagonal entries of that block, and the entry between them.
     end : int
         The last row of such a block in any lane, or 0.
     """

@@ -1,13 +1,13 @@
-"""Householder reduction of a block of Hermitian matrices to real tridiagonal ones.
+"""Stage 1: Householder reduction of Hermitian matrices to real tridiagonal ones.
 
 A = Q T Qᴴ with Q = H₀ H₁ …; the paper's section 3.1 (symmetric rank-2 update, eqs. 5
 and 6) in the numbering of Golub and Van Loan, algorithm 8.3.1.
 
-Only the upper triangle is held, so that a reflector, which is a conjugated column of
-the lower one, is a row and contiguous. Two rows are worked on at a time: each entry of
-v, p and q that is loaded serves both. Sums are made of short parts: terms that are all
-alike, as in a matrix of ones, round the same way every time, and a running sum of n of
-them would lose n units in the last place.
+Of a matrix only the upper triangle is held, so that a reflector, which is a conjugated
+column of the lower one, is a row and contiguous. Two rows are worked on at a time: each
+entry of u, p and q that is loaded serves both. Sums are made of short parts: terms that
+are all alike, as in a matrix of ones, round the same way every time, and a running sum
+of n of them would lose n units in the last place.
 """
 
 from ._compile import CHUNK, inline, kernel
@@ -23,12 +23,12 @@ def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
     ----------
     a : (n, ≥ n)
         Upper triangle, of order one. On return row k < reflectors holds the reflector
-        vₖ in columns k+1 …, with its leading one.
+        uₖ in columns k+1 …, with its leading one.
     reflectors : int
         n − 2 for real matrices; n − 1 for complex ones, where the last reflector makes
-        the last coupling real. Not negative.
+        the last off-diagonal entry real. Not negative.
     d, e : (n,)
-        Diagonal and couplings of T, real; n − 1 of the latter are set.
+        Diagonal and off-diagonal of T, real; n − 1 of the latter are set.
     tau : (n,)
         Factors of the reflectors.
     p, q : (n,)
@@ -85,8 +85,8 @@ def _tail(row, start, n):
 
 
 @kernel
-def _multiply(a, v, y, other, start, n, const):
-    """y = A v on rows and columns ≥ start of the upper triangle `a`.
+def _multiply(a, u, y, other, start, n, const):
+    """y = A u on rows and columns ≥ start of the upper triangle `a`.
 
     Every entry is used twice, for its row and for its mirror image. The latter sums are
     collected in `y` and in `other` by turns, for shorter chains of rounding errors.
@@ -97,55 +97,55 @@ def _multiply(a, v, y, other, start, n, const):
     i = start
     while i + 1 < n:
         row_0, row_1 = a[i], a[i + 1]
-        v_0, v_1 = v[i], v[i + 1]
+        u_0, u_1 = u[i], u[i + 1]
         corner = row_0[i + 1]
-        y_0 = fma(row_0[i].real, v_0, corner * v_1)
-        y_1 = fma(row_1[i + 1].real, v_1, v_0 * conj(corner))
+        y_0 = fma(row_0[i].real, u_0, corner * u_1)
+        y_1 = fma(row_1[i + 1].real, u_1, u_0 * conj(corner))
         for chunk in range(i + 2, n, CHUNK):
             part_0, part_1 = none, none
             for j in range(chunk, min(chunk + CHUNK, n)):
-                a_0, a_1, v_j = row_0[j], row_1[j], v[j]
-                part_0 = fma(a_0, v_j, part_0)
-                part_1 = fma(a_1, v_j, part_1)
-                y[j] = y[j] + fma_conj(v_1, a_1, v_0 * conj(a_0))
+                a_0, a_1, u_j = row_0[j], row_1[j], u[j]
+                part_0 = fma(a_0, u_j, part_0)
+                part_1 = fma(a_1, u_j, part_1)
+                y[j] = y[j] + fma_conj(u_1, a_1, u_0 * conj(a_0))
             y_0, y_1 = y_0 + part_0, y_1 + part_1
         y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
         y, other = other, y
         i += 2
     if i < n:
-        y[i] = fma(a[i, i].real, v[i], y[i])
+        y[i] = fma(a[i, i].real, u[i], y[i])
 
 
 @kernel
-def _complete(v, t, p, other, start, n, const):
-    """From p + other = A v to q = τ p − (|τ|² vᴴp/2) v: HᴴAH = A − q vᴴ − v qᴴ."""
-    inner = fill(v[start].real, 0)
+def _complete(u, t, p, other, start, n, const):
+    """From p + other = A u to q = τ p − (|τ|² uᴴp/2) u: HᴴAH = A − q uᴴ − u qᴴ."""
+    inner = fill(u[start].real, 0)
     for chunk in range(start, n, CHUNK):
         part = fill(inner, 0)
         for j in range(chunk, min(chunk + CHUNK, n)):
-            x, y = v[j], p[j] + other[j]
+            x, y = u[j], p[j] + other[j]
             part = fma(x.real, y.real, fma(x.imag, y.imag, part))
             p[j] = y
         inner = inner + part
     square = fma(t.real, t.real, t.imag * t.imag)
     factor = -const.half * square * inner
     for j in range(start, n):
-        p[j] = fma(factor, v[j], t * p[j])
+        p[j] = fma(factor, u[j], t * p[j])
 
 
 @kernel
-def _rank_2_update(a, v, q, start, n):
-    """A − q vᴴ − v qᴴ on rows and columns ≥ start of the upper triangle `a`."""
+def _rank_2_update(a, u, q, start, n):
+    """A − q uᴴ − u qᴴ on rows and columns ≥ start of the upper triangle `a`."""
     i = start
     while i + 1 < n:
         row_0, row_1 = a[i], a[i + 1]
-        v_0, v_1, q_0, q_1 = -v[i], -v[i + 1], -q[i], -q[i + 1]
-        row_0[i] = fma_conj(v_0, q[i], fma_conj(q_0, v[i], row_0[i]))
+        u_0, u_1, q_0, q_1 = -u[i], -u[i + 1], -q[i], -q[i + 1]
+        row_0[i] = fma_conj(u_0, q[i], fma_conj(q_0, u[i], row_0[i]))
         for j in range(i + 1, n):
-            v_j, q_j = v[j], q[j]
-            a_0 = fma_conj(v_0, q_j, fma_conj(q_0, v_j, row_0[j]))
-            a_1 = fma_conj(v_1, q_j, fma_conj(q_1, v_j, row_1[j]))
+            u_j, q_j = u[j], q[j]
+            a_0 = fma_conj(u_0, q_j, fma_conj(q_0, u_j, row_0[j]))
+            a_1 = fma_conj(u_1, q_j, fma_conj(q_1, u_j, row_1[j]))
             row_0[j], row_1[j] = a_0, a_1
         i += 2
     if i < n:
-        a[i, i] = fma_conj(-v[i], q[i], fma_conj(-q[i], v[i], a[i, i]))
+        a[i, i] = fma_conj(-u[i], q[i], fma_conj(-q[i], u[i], a[i, i]))

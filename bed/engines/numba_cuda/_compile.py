@@ -24,7 +24,7 @@ class Constants(NamedTuple):
     negligible
         tiny/eps: squares above it carry full precision.
     floor
-        √negligible: couplings of a matrix of order one that are smaller are dropped.
+        √negligible: smaller off-diagonal entries of a matrix of order one are dropped.
     i
         The imaginary unit in a complex dtype, and zero in a real one: x + y·i is then
         an element of either.

@@ -1,4 +1,4 @@
-"""Stage 3: Q = H₀ H₁ … H₍n₋₂₎ from the reflectors of `tridiagonalize`, in their place.
+"""Stage 2: Q = H₀ H₁ … H₍n₋₂₎ from the reflectors of `tridiagonalize`, in their place.
 
 Backward accumulation (Golub and Van Loan, section 5.1.6): reflector k meets only the
 lower right block that the later ones have filled, and lies in a row above it. A block
@@ -55,7 +55,7 @@ def back_transform(h, d, tau, in_shared, const):
 @device
 def _accumulate(m, pitch, n, tau, const):
     """Multiply the reflectors of one matrix together, from the last to the first."""
-    v = cuda.shared.array(MAX_N, dtype=m.dtype)
+    u = cuda.shared.array(MAX_N, dtype=m.dtype)
     partial = cuda.shared.array((GROUPS, MAX_N), dtype=m.dtype)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
     t, threads = thread_index(), thread_count()
@@ -63,7 +63,7 @@ def _accumulate(m, pitch, n, tau, const):
         m[(n - 1) * pitch + n - 1] = const.one
     for k in range(n - 2, -1, -1):
         for j in range(k + 1 + t, n, threads):
-            v[j] = m[k * pitch + j]
+            u[j] = m[k * pitch + j]
         cuda.syncthreads()
         # Row and column k of Q, up to the reflectors before.
         for j in range(k + 1 + t, n, threads):
@@ -74,11 +74,11 @@ def _accumulate(m, pitch, n, tau, const):
         tau_k = tau[k]
         if tau_k.real == const.zero and tau_k.imag == const.zero:
             continue
-        combine_rows(m, pitch, v, k + 1, n, partial, const.zero)
+        combine_rows(m, pitch, u, k + 1, n, partial, const.zero)
         cuda.syncthreads()
         for j in range(k + 1 + x, n, cuda.blockDim.x):
             s = tau_k * combined(partial, j)
             for i in range(k + 1 + y, n, cuda.blockDim.y):
-                m[i * pitch + j] -= v[i] * s
+                m[i * pitch + j] -= u[i] * s
         cuda.syncthreads()
     cuda.syncthreads()  # the last reflector may have been the identity

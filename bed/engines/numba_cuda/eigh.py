@@ -23,8 +23,8 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     """Solve a batch of CuPy arrays; see the contract in `bed.engines`.
 
     Householder tridiagonalisation, backward accumulation and implicit QR sweeps with
-    the Wilkinson shift. Besides its outputs a call allocates diagonals, couplings and
-    factors, (batch, n) each, and without eigenvectors up to 1024 scratch matrices,
+    the Wilkinson shift. Besides its outputs a call allocates diagonals, off-diagonals
+    and factors, (batch, n) each, and without eigenvectors up to 1024 scratch matrices,
     whatever the batch. The first call for a dtype compiles.
     """
     batch, n, _ = a.shape
@@ -57,8 +57,8 @@ def tridiagonalize(a, uplo="L", *, out=None):
     d : (batch, n) in the real dtype
         Diagonal of T.
     e : (batch, n - 1) in the real dtype
-        Couplings of T, of either sign. Entries of `d` and `e` that are larger than the
-        largest number are infinite.
+        Off-diagonal entries of T, of either sign. Entries of `d` and `e` that are
+        larger than the largest number are infinite.
     q : (batch, n, n)
         A matrix with NaN or Inf has NaN in all three.
     """
@@ -78,7 +78,7 @@ def eigh_tridiagonal(d, e, *, eigenvectors=True, out=None):
     d : (batch, n), float32 or float64
         Diagonals. Never written, as `e`.
     e : (batch, n - 1), of the same dtype
-        Couplings.
+        Off-diagonal entries.
     eigenvectors, out
         As for `eigh`.
 

@@ -1,9 +1,9 @@
-"""Stage 2: implicit QR iteration on real symmetric tridiagonal matrices.
+"""Stage 3: implicit QR iteration on real symmetric tridiagonal matrices.
 
-Wilkinson shifts, shrinkage from the bottom and splits at every negligible coupling
-(Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2, here for
-each matrix at its own speed). One thread of a block finds the rotations of a sweep, and
-then each of its threads applies them to a row of V of its own.
+Wilkinson shifts, shrinkage from the bottom and splits at every negligible off-diagonal
+entry (Golub and Van Loan, algorithm 8.3.3; shrinkage is the paper's section 3.2, here
+for each matrix at its own speed). One thread of a block finds the rotations of a sweep,
+and then each of its threads applies them to a row of V of its own.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ def qr_iteration(
     Parameters
     ----------
     d, e : (batch, n), (batch, n − 1)
-        Diagonal and couplings of T, of any scale. Not written.
+        Diagonal and off-diagonal of T, of any scale. Not written.
     exponent : (batch,) int32
         The matrix is T · 2**exponent.
     z : (batch, n·n·planes)
@@ -71,11 +71,11 @@ def qr_iteration(
     batch, n = d.shape
     memory = cuda.shared.array(0, dtype=d.dtype)
     diagonal = cuda.shared.array(MAX_N, dtype=d.dtype)
-    couplings = cuda.shared.array(MAX_N, dtype=d.dtype)
+    off_diagonal = cuda.shared.array(MAX_N, dtype=d.dtype)
     found = cuda.shared.array(MAX_THREADS, dtype=d.dtype)
     order = cuda.shared.array(MAX_N, dtype=np.int32)
     for b in range(cuda.blockIdx.x, batch, cuda.gridDim.x):
-        finite, k = _load(d[b], e[b], diagonal, couplings, found, const)
+        finite, k = _load(d[b], e[b], diagonal, off_diagonal, found, const)
         converged = False
         stored = z[b if vectors else 0]
         m = memory if in_shared else stored
@@ -84,7 +84,7 @@ def qr_iteration(
             if vectors:
                 _columns_to_rows(stored, m, pitch, n, planes, start, in_shared, const)
             converged = _iterate(
-                diagonal, couplings, n, m, pitch, planes, sweeps, vectors, const
+                diagonal, off_diagonal, n, m, pitch, planes, sweeps, vectors, const
             )
         if converged:
             _sort(diagonal, order, n)
@@ -101,7 +101,7 @@ def qr_iteration(
 
 
 @device
-def _load(d, e, diagonal, couplings, found, const):
+def _load(d, e, diagonal, off_diagonal, found, const):
     """Copy T, scaled by a power of two to max|·| in [0.5, 1).
 
     Returns
@@ -125,14 +125,14 @@ def _load(d, e, diagonal, couplings, found, const):
     for i in range(thread_index(), n, thread_count()):
         diagonal[i] = times_power_of_two(d[i], -k, const.one)
         if i < n - 1:
-            couplings[i] = times_power_of_two(e[i], -k, const.one)
+            off_diagonal[i] = times_power_of_two(e[i], -k, const.one)
     cuda.syncthreads()
     return True, k
 
 
 @device
 def _iterate(d, e, n, m, pitch, planes, sweeps, vectors, const):
-    """Sweep, or solve blocks of two rows, until every coupling is negligible.
+    """Sweep, or solve blocks of two rows, until every off-diagonal entry is negligible.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def _iterate(d, e, n, m, pitch, planes, sweeps, vectors, const):
 
 @device
 def _window(d, e, hi, const):
-    """First and last row of the lowest block without a negligible coupling.
+    """First and last row of the lowest block without a negligible off-diagonal entry.
 
     Below `hi` there is none any more. The last row is 0 when all are negligible.
     """
@@ -185,7 +185,7 @@ def _window(d, e, hi, const):
 
 @device
 def _negligible(d, e, i, const):
-    """Whether coupling i is below rounding; a NaN is not."""
+    """Whether off-diagonal entry i is below rounding; a NaN is not."""
     size = abs(e[i])
     return size <= const.eps * (abs(d[i]) + abs(d[i + 1])) or size < const.floor
 
@@ -203,7 +203,7 @@ def _solve_pair(d, e, c, s, i, const):
 
 @device
 def _sweep(d, e, c, s, lo, hi, const):
-    """Chase one bulge from row `lo` to row `hi`; the couplings between are not zero.
+    """Chase one bulge from row `lo` to row `hi`; no entry of `e` between is zero.
 
     Rotation i, of rows i and i + 1, is left in c[i] and s[i].
     """

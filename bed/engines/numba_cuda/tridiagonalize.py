@@ -42,11 +42,11 @@ def tridiagonalize(a, conjugate, h, d, e, tau, exponent, unscale, in_shared, con
     a : (batch, n, n)
         Its lower triangles are read, conjugated if `conjugate`.
     h : (batch, n·n) or (blocks, n·n)
-        Row k of a matrix returns vₖ in columns k+1 …, with its leading one. Fewer than
+        Row k of a matrix returns uₖ in columns k+1 …, with its leading one. Fewer than
         a batch are scratch, one for each block.
     d, e, tau : (batch, n), (batch, n − 1), (batch, n)
-        Diagonal and couplings of T for matrices scaled to order one, and the factors τ,
-        n − 1 of them. NaN in all of `d` and `e` of a matrix that is not finite.
+        Diagonal and off-diagonal of T for matrices scaled to order one, and the factors
+        τ, n − 1 of them. NaN in all of `d` and `e` of a matrix that is not finite.
     exponent : (batch,) int32
         A = Q T Qᴴ · 2**exponent.
     unscale : bool
@@ -125,7 +125,7 @@ def _unscale(x, exponent, const):
 @device
 def _reduce(m, pitch, n, d, e, tau, const):
     """Reduce one matrix in place; all threads find the same scalars."""
-    v = cuda.shared.array(MAX_N, dtype=m.dtype)
+    u = cuda.shared.array(MAX_N, dtype=m.dtype)
     p = cuda.shared.array(MAX_N, dtype=m.dtype)
     partial = cuda.shared.array((GROUPS, MAX_N), dtype=m.dtype)
     terms = cuda.shared.array(MAX_N, dtype=d.dtype)
@@ -134,12 +134,12 @@ def _reduce(m, pitch, n, d, e, tau, const):
     for k in range(n - 1):
         for j in range(k + 1 + t, n, threads):
             x = m[k * pitch + j].conjugate()  # row k is the conjugate of column k
-            v[j] = x
+            u[j] = x
             terms[j] = x.real * x.real + x.imag * x.imag
         cuda.syncthreads()
         tail = total(terms, k + 2, n, pieces, const.zero)
         beta, tau_r, tau_i, scale_r, scale_i = _reflector(
-            v[k + 1].real, v[k + 1].imag, tail, const.negligible, const.zero, const.one
+            u[k + 1].real, u[k + 1].imag, tail, const.negligible, const.zero, const.one
         )
         tau_k = tau_r + tau_i * const.i
         if t == 0:
@@ -149,29 +149,29 @@ def _reduce(m, pitch, n, d, e, tau, const):
             continue
         scale = scale_r + scale_i * const.i
         for j in range(k + 1 + t, n, threads):
-            v[j] = v[j] * scale if j > k + 1 else const.one
-            m[k * pitch + j] = v[j]
+            u[j] = u[j] * scale if j > k + 1 else const.one
+            m[k * pitch + j] = u[j]
         cuda.syncthreads()
         if k == n - 2:  # a phase does not change the last diagonal entry
             continue
 
-        # y = A v: the rows of the lower right block are its conjugate columns.
-        combine_rows(m, pitch, v, k + 1, n, partial, const.zero)
+        # y = A u: the rows of the lower right block are its conjugate columns.
+        combine_rows(m, pitch, u, k + 1, n, partial, const.zero)
         cuda.syncthreads()
         for j in range(k + 1 + t, n, threads):
             y = combined(partial, j).conjugate()
             p[j] = y
-            terms[j] = v[j].real * y.real + v[j].imag * y.imag
+            terms[j] = u[j].real * y.real + u[j].imag * y.imag
         cuda.syncthreads()
-        # p = τ y, K = |τ|² vᴴy/2, q = p − K v: then Hᴴ A H = A − q vᴴ − v qᴴ.
+        # p = τ y, K = |τ|² uᴴy/2, q = p − K u: then Hᴴ A H = A − q uᴴ − u qᴴ.
         square = tau_r * tau_r + tau_i * tau_i
         half_k = const.half * square * total(terms, k + 1, n, pieces, const.zero)
         for j in range(k + 1 + t, n, threads):
-            p[j] = tau_k * p[j] - half_k * v[j]
+            p[j] = tau_k * p[j] - half_k * u[j]
         cuda.syncthreads()
         for i in range(k + 1 + cuda.threadIdx.y, n, cuda.blockDim.y):
             for j in range(k + 1 + cuda.threadIdx.x, n, cuda.blockDim.x):
-                m[i * pitch + j] -= p[i] * v[j].conjugate() + v[i] * p[j].conjugate()
+                m[i * pitch + j] -= p[i] * u[j].conjugate() + u[i] * p[j].conjugate()
         cuda.syncthreads()
     if t == 0:
         d[n - 1] = m[(n - 1) * pitch + n - 1].real

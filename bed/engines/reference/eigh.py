@@ -10,19 +10,20 @@ Where it departs from the paper and its published code, and why:
 1. Every matrix is scaled by a power of two to max|a| near 1, so that no step can
    overflow and thresholds can be relative. (CuPy compiles with flush-to-zero: there,
    float32 entries below 1.2e-38 count as zero.)
-2. A coupling is negligible if |eᵢ| ≤ eps (|dᵢ| + |dᵢ₊₁|), up to a floor far below
-   rounding, instead of 1e-5, and is set to zero at once. Results are accurate to
+2. An off-diagonal entry is negligible if |eᵢ| ≤ eps (|dᵢ| + |dᵢ₊₁|), up to a floor far
+   below rounding, instead of 1e-5, and is set to zero at once. Results are accurate to
    working precision, for a few more iterations.
 3. Input may be indefinite, and eigenvalues are not clamped to 1e-10.
 4. Hermitian input: the reflectors are complex, and the phases that they leave on the
-   couplings are moved into P, so that the QR iteration is real.
+   off-diagonal entries are moved into P, so that the QR iteration is real.
 5. The rank-2 update has q on both sides; eq. 5 as printed does not reflect.
 6. A reflector, a rotation, the two shifts and a phase take their limit where the paper
-   divides by zero: zero columns, zero couplings, equal entries, sign(0). n = 1 and 2
-   work.
-7. Iteration goes on until all couplings are negligible instead of for n passes. Only
-   the first pass at each active size has the two shifts of the paper; see PAIRED_PASSES
-   in `qr_iteration` for the later ones. A matrix that does not converge is reported.
+   divides by zero: zero columns, zero off-diagonal entries, equal entries, sign(0). n =
+   1 and 2 work.
+7. Iteration goes on until all off-diagonal entries are negligible instead of for n
+   passes. Only the first pass at each active size has the two shifts of the paper; see
+   PAIRED_PASSES in `qr_iteration` for the later ones. A matrix that does not converge
+   is reported.
 8. The active part may lose several rows at once, or all before the first iteration.
 9. Blocks of reflectors, T, and the rotations are kept in their thin form (W and Y, d
    and e, c and s) and never multiplied out to n × n matrices.

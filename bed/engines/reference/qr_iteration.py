@@ -5,13 +5,13 @@ every matrix,
 
     T − μ I = Q R,    T' = R Q + μ I = Qᵀ T Q.
 
-T is held as its diagonal d and its couplings e. A pass makes two such iterations,
-shifted by the two eigenvalues of the trailing 2 × 2 block of the active part. The
-active part is the same for the whole batch: it loses its last row and column when the
-last coupling of *every* matrix is negligible. A matrix that is ahead of the others
-waits, and while it does, the second shift is already at work on its next eigenvalue.
-Where only one coupling is left at the end of the active part, with none above it, the
-two rows are diagonalised in closed form at once.
+T is held as its diagonal d and its off-diagonal entries e. A pass makes two such
+iterations, shifted by the two eigenvalues of the trailing 2 × 2 block of the active
+part. The active part is the same for the whole batch: it loses its last row and column
+when the last off-diagonal entry of *every* matrix is negligible. A matrix that is ahead
+of the others waits, and while it does, the second shift is already at work on its next
+eigenvalue. Where only one off-diagonal entry is left at the end of the active part,
+with none above it, the two rows are diagonalised in closed form at once.
 
 Rotations are [c s; −s c] with c = x₁/r, s = x₂/r, r = √(x₁² + x₂²), which turn (x₁, x₂)
 into (r, 0); the paper writes −s for s.
@@ -22,10 +22,10 @@ from array_api_compat import array_namespace, device
 from .tridiagonalize import negligible_square
 
 # Passes after each shrinkage that use the pair of shifts. Later ones aim at the last
-# coupling that a matrix still has, which always converges, while the pair maps some
-# matrices onto themselves (n = 3, zero diagonal, equal couplings) and comes near to
-# that for a few in every large batch. With one such pass 512 random matrices of n = 32
-# take about 125 iterations in float64, with pairs only about 165.
+# off-diagonal entry that a matrix still has, which always converges, while the pair
+# maps some matrices onto themselves (n = 3, zero diagonal, equal off-diagonal entries)
+# and comes near to that for a few in every large batch. With one such pass 512 random
+# matrices of n = 32 take about 125 iterations in float64, with pairs only about 165.
 PAIRED_PASSES = 1
 
 # Passes without a shrinkage after which a matrix counts as not converging. The slowest
@@ -34,14 +34,14 @@ MAX_PASSES = 40
 
 
 def qr_iteration(d, e, v=None, stats=None):
-    """Drive all couplings to zero.
+    """Drive all off-diagonal entries to zero.
 
     Parameters
     ----------
     d : (batch, n) array
         Diagonal, of order one. Not written.
     e : (batch, n - 1) array
-        Couplings. Not written.
+        Off-diagonal entries. Not written.
     v : (batch, n, n) array, optional
         Real or complex. Multiplied from the right by all rotations, in place: P goes in
         and the eigenvectors of A come out.
@@ -111,7 +111,7 @@ def wilkinson_shifts(a, b, c):
 
 
 def settle(d, e, size, v=None, stats=None):
-    """Drop negligible couplings, and pairs of rows that are left; the active size."""
+    """Drop negligible entries of e and solve pairs of rows; returns the active size."""
     drop_negligible(d, e)
     size = shrink(e, size)
     while size > 1 and diagonalize_pairs(d, e, size, v, stats):
@@ -177,16 +177,16 @@ def aimed_shift(d, e, size):
 
 
 def at_rest(e, size):
-    """Matrices (batch,) without couplings, to which a shift would only add rounding."""
+    """Matrices (batch,) that are diagonal, to which a shift would only add rounding."""
     xp = array_namespace(e)
     return xp.all(e[:, : size - 1] == 0, axis=1)
 
 
 def drop_negligible(d, e):
-    """Set couplings that are lost in their neighbours' rounding to zero, in place.
+    """Set entries of e that are lost in their neighbours' rounding to zero, in place.
 
     Zero stays zero in every later iteration, so that a matrix is perturbed at most once
-    at each coupling. The comparison is such that a NaN is dropped and ends the loop.
+    at each entry. The comparison is such that a NaN is dropped and ends the loop.
     """
     xp = array_namespace(d, e)
     eps = float(xp.finfo(d.dtype).eps)

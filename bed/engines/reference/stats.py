@@ -21,8 +21,8 @@ The average r lies between n/3 and 3n/4, as the supplement says, from n = 16 on:
 0.40 n and 0.41 n for 512 random matrices of n = 16, 24 and 32. It has to be smaller for
 small n. Two rows take no iteration. With as many at each active size from n down to 3,
 r is (n − 3)/2, an eighth of n for n = 4, and size n takes nearly twice as many as the
-others, since none of its couplings has been reduced before: 0.10 n and 0.26 n for n = 4
-and 8.
+others, since none of its off-diagonal entries has been reduced before: 0.10 n and 0.26
+n for n = 4 and 8.
 """
 
 from dataclasses import dataclass, field

@@ -2,7 +2,7 @@
 
 A = P T Pᴴ with P = H₀ H₁ … H₍n₋₃₎ D. Each Hₖ is a Householder reflector that clears
 column k below its first subdiagonal entry (section 3.1 of the paper), and D is a
-diagonal of phases that makes every coupling real and non-negative.
+diagonal of phases that makes every off-diagonal entry real and non-negative.
 
 For the part x = (α, tail) of a column below the diagonal, with the phase φ = α/|α|,
 
@@ -35,7 +35,7 @@ def tridiagonalize(a, stats=None):
     d : (batch, n) real array
         Diagonal of T.
     e : (batch, n - 1) real array
-        Couplings of T, non-negative.
+        Off-diagonal entries of T, non-negative.
     u : (batch, n, max(n - 2, 0)) array
         Column k is the vector of reflector k, zero in rows 0 … k.
     weights : (batch, max(n - 2, 0)) real array
@@ -55,16 +55,16 @@ def tridiagonalize(a, stats=None):
 
     for k in range(n - 1):
         x = a[:, k + 1 :, k]  # (batch, n - 1 - k)
-        coupling = x[:, 0]  # (batch,)
+        first = x[:, 0]  # (batch,)
         if k < reflectors:
-            u_k, weight, coupling = reflector(x)
+            u_k, weight, first = reflector(x)
             _reflect(a[:, k + 1 :, k + 1 :], u_k, weight)
             u[:, k + 1 :, k], weights[:, k] = u_k, weight
             if stats is not None:
                 # Three inner products, a matrix-vector product, two outer products.
                 order = n - 1 - k
                 stats.tridiagonalize += 3 * order + order**2 + 2 * order**2
-        phase, e[:, k] = _polar(coupling)
+        phase, e[:, k] = _polar(first)
         # To unit modulus again, or the errors of the product would add up.
         phases[:, k + 1], _ = _polar(phases[:, k] * phase)
 

@@ -18,7 +18,7 @@ BED_DEVICE void back_transform_parts(T (&q)[L::R][L::N], int n,
     const int end = steps < last_step ? steps : last_step;
 #pragma unroll 1
     for (int k = first_step; k < end; ++k) {
-      const T* v = shared.reflectors + k * N;  // zero up to column k
+      const T* u = shared.reflectors + k * N;  // zero up to column k
       const T minus_tau = negate(shared.tau[k]);
       T s[L::R];
 #pragma unroll
@@ -31,7 +31,7 @@ BED_DEVICE void back_transform_parts(T (&q)[L::R][L::N], int n,
 #pragma unroll
         for (int j = j0; j < j0 + terms_per_part && j < N; ++j) {
 #pragma unroll
-          for (int r = 0; r < L::R; ++r) part[r] = madd(part[r], q[r][j], v[j]);
+          for (int r = 0; r < L::R; ++r) part[r] = madd(part[r], q[r][j], u[j]);
         }
 #pragma unroll
         for (int r = 0; r < L::R; ++r)
@@ -39,14 +39,14 @@ BED_DEVICE void back_transform_parts(T (&q)[L::R][L::N], int n,
       }
 #pragma unroll
       for (int r = 0; r < L::R; ++r) s[r] = multiply(minus_tau, s[r]);
-      // Makes the compiler read v again: kept, it would take as many registers as a
+      // Makes the compiler read u again: kept, it would take as many registers as a
       // row.
       __syncwarp();
 #pragma unroll
       for (int j = first_step + 1; j < N; ++j) {
-        const T vj = conj(v[j]);
+        const T uj = conj(u[j]);
 #pragma unroll
-        for (int r = 0; r < L::R; ++r) q[r][j] = madd(q[r][j], s[r], vj);
+        for (int r = 0; r < L::R; ++r) q[r][j] = madd(q[r][j], s[r], uj);
       }
     }
     back_transform_parts<L, PART + 1>(q, n, shared);

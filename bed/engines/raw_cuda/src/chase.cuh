@@ -36,15 +36,15 @@ BED_DEVICE void arrive(int which, int threads) {
     arrive<FIRST + 1, COUNT - 1>(which - 1, threads);
 }
 
-// Diagonal and couplings in shared memory, STRIDE matrices side by side.
+// Diagonal and off-diagonal entries in shared memory, STRIDE matrices side by side.
 template <typename R, int STRIDE>
 struct StridedTridiagonal {
   R* d;
   R* e;
   BED_DEVICE R& diagonal(int i) const { return d[i * STRIDE]; }
-  BED_DEVICE R& coupling(int i) const { return e[i * STRIDE]; }
+  BED_DEVICE R& off_diagonal(int i) const { return e[i * STRIDE]; }
   BED_DEVICE bool negligible(int i) const {
-    return is_negligible(coupling(i), diagonal(i), diagonal(i + 1));
+    return is_negligible(off_diagonal(i), diagonal(i), diagonal(i + 1));
   }
 };
 
@@ -59,7 +59,7 @@ struct Window {
     window.raise(t);
     return window;
   }
-  // Extend lo to the next negligible coupling above.
+  // Extend lo to the next negligible off-diagonal entry above.
   template <typename Tridiagonal>
   BED_DEVICE void raise(const Tridiagonal& t) {
     while (lo > 0 && !t.negligible(lo - 1)) --lo;
@@ -82,34 +82,35 @@ struct Window {
 
 // One sweep over the window, or its solution if it has two rows; record(i, rotation)
 // gets the rotation of rows i and i + 1.
-// The window's top moves down to the last coupling that became negligible.
+// The window's top moves down to the last off-diagonal entry that became negligible.
 template <typename R, typename Tridiagonal, typename Record>
 BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
   const int lo = window.lo, hi = window.hi;
-  R diagonal = t.diagonal(lo), coupling = t.coupling(lo), above = 0;
+  R diagonal = t.diagonal(lo), off_diagonal = t.off_diagonal(lo), above = 0;
   const R first = diagonal, last = t.diagonal(hi);
-  const TwoByTwo<R> corner = two_by_two(t.diagonal(hi - 1), t.coupling(hi - 1), last);
+  const TwoByTwo<R> corner =
+      two_by_two(t.diagonal(hi - 1), t.off_diagonal(hi - 1), last);
   const bool pair = hi - lo == 1;
   Chain<R> chain(pair ? corner.along : first - (last - corner.step));
   for (int i = lo; i < hi; ++i) {
     const R next_diagonal = t.diagonal(i + 1);
     // Read ahead of the chain, which has to wait for its square root anyway; the last
     // one read is not used.
-    const R next_coupling = t.coupling(i + 1);
-    const auto step = chain.advance(diagonal, coupling, next_diagonal);
+    const R next_off_diagonal = t.off_diagonal(i + 1);
+    const auto step = chain.advance(diagonal, off_diagonal, next_diagonal);
     record(i, step.rotation);
     t.diagonal(i) = step.diagonal;
     if (i > lo) {
-      t.coupling(i - 1) = step.coupling;
-      if (is_negligible(step.coupling, above, step.diagonal)) window.lo = i;
+      t.off_diagonal(i - 1) = step.off_diagonal;
+      if (is_negligible(step.off_diagonal, above, step.diagonal)) window.lo = i;
     }
     above = step.diagonal;
     diagonal = next_diagonal;
-    coupling = next_coupling;
+    off_diagonal = next_off_diagonal;
   }
   if (pair) t.diagonal(lo) = first + corner.step;
   t.diagonal(hi) = last - (pair ? corner.step : chain.shift);
-  t.coupling(hi - 1) = pair ? R(0) : chain.g;
+  t.off_diagonal(hi - 1) = pair ? R(0) : chain.g;
 }
 
 // Shared memory of the slots for M matrices of size up to N.

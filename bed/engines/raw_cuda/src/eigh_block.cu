@@ -23,7 +23,7 @@ struct BlockMemory {
   Slots<RealOf<T>, block_max, 1, block_slots> slots;
   RealOf<T> d[block_max];
   RealOf<T> e[block_max];
-  T w[block_max];
+  T p[block_max];
   T tau[block_max];
   int ranks[block_max];
   unsigned largest[32];
@@ -46,7 +46,7 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
   const int thread = threadIdx.x, lane = thread % 32, row = block_row(n);
   const int steps = n - 2 + Traits<T>::is_complex;
   for (int k = 0; k < steps; ++k) {
-    T* v = a + k * row;  // indexed by column
+    T* u = a + k * row;  // indexed by column
     // Every warp works out the same reflector, and the first one stores it.
     R tail = 0;
     for (int i = k + 2 + lane; i < n; i += 32)
@@ -54,18 +54,18 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
     const Reflector<T> h = reflector(a[(k + 1) * row + k], group_sum<32>(tail));
     if (thread == 0) {
       t.diagonal(k) = real(a[k * row + k]);
-      t.coupling(k) = h.beta;
+      t.off_diagonal(k) = h.beta;
       memory.tau[k] = h.tau;
     }
     if (thread < 32)
       for (int i = k + 1 + lane; i < n; i += 32)
-        v[i] = i == k + 1 ? make<T>(1) : multiply(a[i * row + k], h.scale);
+        u[i] = i == k + 1 ? make<T>(1) : multiply(a[i * row + k], h.scale);
     sync_appliers<THREADS>();
 
-    // y = A v, four threads a row.
+    // y = A u, four threads a row.
     for (int i = k + 1 + thread / 4; i < n; i += THREADS / 4) {
       T y = make<T>(0);
-      for (int j = k + 1 + thread % 4; j < n; j += 4) y = madd(y, a[i * row + j], v[j]);
+      for (int j = k + 1 + thread % 4; j < n; j += 4) y = madd(y, a[i * row + j], u[j]);
       // The lanes of a row leave the loop together: its bounds are those of a warp's
       // eight rows in turn.
       const unsigned lanes = 0xfu << (lane / 4 * 4);
@@ -73,20 +73,20 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
       for (int offset = 2; offset > 0; offset /= 2)
         y = make<T>(real(y) + __shfl_xor_sync(lanes, real(y), offset),
                     imag(y) + __shfl_xor_sync(lanes, imag(y), offset));
-      if (thread % 4 == 0) memory.w[i] = y;
+      if (thread % 4 == 0) memory.p[i] = y;
     }
     sync_appliers<THREADS>();
 
     R gamma = 0;
-    for (int i = k + 1 + lane; i < n; i += 32) gamma += inner(v[i], memory.w[i]);
+    for (int i = k + 1 + lane; i < n; i += 32) gamma += inner(u[i], memory.p[i]);
     const R half = R(0.5) * inner(h.tau, h.tau) * group_sum<32>(gamma);
-    // A − q vᴴ − v qᴴ with q = τ y − K v.
+    // A − p uᴴ − u pᴴ with p = τ y − K u.
     for (int i = k + 1 + thread / 4; i < n; i += THREADS / 4) {
-      const T vi = v[i], wi = axpy(multiply(h.tau, memory.w[i]), -half, vi);
+      const T ui = u[i], pi = axpy(multiply(h.tau, memory.p[i]), -half, ui);
       for (int j = k + 1 + thread % 4; j < n; j += 4) {
-        const T vj = v[j], wj = axpy(multiply(h.tau, memory.w[j]), -half, vj);
+        const T uj = u[j], pj = axpy(multiply(h.tau, memory.p[j]), -half, uj);
         T& x = a[i * row + j];
-        x = madd(madd(x, negate(vi), conj(wj)), negate(wi), conj(vj));
+        x = madd(madd(x, negate(ui), conj(pj)), negate(pi), conj(uj));
       }
     }
     sync_appliers<THREADS>();
@@ -94,7 +94,7 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
   if (thread == 0) {
     for (int k = steps > 0 ? steps : 0; k < n; ++k) {
       t.diagonal(k) = real(a[k * row + k]);
-      if (k + 1 < n) t.coupling(k) = real(a[(k + 1) * row + k]);
+      if (k + 1 < n) t.off_diagonal(k) = real(a[(k + 1) * row + k]);
     }
   }
 }
@@ -111,13 +111,13 @@ BED_DEVICE void back_transform_block(T* a, int n, const BlockMemory<T>& memory) 
     for (int i = from; i < n; ++i) a[i * row + j] = make<T>(i == j ? 1 : 0);
   sync_appliers<THREADS>();
   for (int k = steps - 1; k >= 0; --k) {
-    const T* v = a + k * row;
+    const T* u = a + k * row;
     const T minus_tau = negate(memory.tau[k]);
     for (int j = k + 1 + thread; j < n; j += THREADS) {
       T s = make<T>(0);
-      for (int i = k + 1; i < n; ++i) s = madd(s, conj(v[i]), a[i * row + j]);
+      for (int i = k + 1; i < n; ++i) s = madd(s, conj(u[i]), a[i * row + j]);
       s = multiply(minus_tau, s);
-      for (int i = k + 1; i < n; ++i) a[i * row + j] = madd(a[i * row + j], v[i], s);
+      for (int i = k + 1; i < n; ++i) a[i * row + j] = madd(a[i * row + j], u[i], s);
     }
     sync_appliers<THREADS>();
     // Row and column k become those of the identity: the reflector is used up.

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
   const long long index = static_cast<long long>(blockIdx.x) * Memory::M + m;
   const Tridiagonal t{memory.d[0] + m, memory.e[0] + m};
   auto& mine = memory.matrices[m];
-  const Shared<T> shared{mine.v(), mine.w(), VECTORS ? mine.memory : nullptr,
+  const Shared<T> shared{mine.u(), mine.p(), VECTORS ? mine.memory : nullptr,
                          memory.tau[m]};
   {
     T a[R][N];

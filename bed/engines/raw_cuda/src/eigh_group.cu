@@ -11,8 +11,9 @@
 
 namespace bed {
 
-// Diagonal and couplings of the matrices of a block side by side, twice: a sweep reads
-// one copy and writes the other, so that lanes need not wait for each other within it.
+// Diagonal and off-diagonal entries of the matrices of a block side by side, twice: a
+// sweep reads one copy and writes the other, so that lanes need not wait for each other
+// within it.
 template <typename R, int M>
 struct TwoTridiagonals {
   R* d;
@@ -20,9 +21,9 @@ struct TwoTridiagonals {
   R* next_d;
   R* next_e;
   BED_DEVICE R& diagonal(int i) const { return d[i * M]; }
-  BED_DEVICE R& coupling(int i) const { return e[i * M]; }
+  BED_DEVICE R& off_diagonal(int i) const { return e[i * M]; }
   BED_DEVICE R& next_diagonal(int i) const { return next_d[i * M]; }
-  BED_DEVICE R& next_coupling(int i) const { return next_e[i * M]; }
+  BED_DEVICE R& next_off_diagonal(int i) const { return next_e[i * M]; }
   BED_DEVICE void swap() {
     R* x = d;
     d = next_d, next_d = x;
@@ -42,8 +43,8 @@ struct GroupMemory {
   int ranks[M][N];
 };
 
-// One bit for every coupling of the group's matrix that is negligible; also copies what
-// a sweep may leave as it is.
+// One bit for every off-diagonal entry of the group's matrix that is negligible; also
+// copies what a sweep may leave as it is.
 template <typename L, typename Tridiagonal>
 BED_DEVICE unsigned long long split_mask(const Tridiagonal& t, int n) {
   unsigned long long mask = 0;
@@ -56,9 +57,9 @@ BED_DEVICE unsigned long long split_mask(const Tridiagonal& t, int n) {
       const auto d = t.diagonal(i);
       t.next_diagonal(i) = d;
       if (i < n - 1) {
-        const auto e = t.coupling(i);
+        const auto e = t.off_diagonal(i);
         split = is_negligible(e, d, t.diagonal(i + 1));
-        t.next_coupling(i) = e;
+        t.next_off_diagonal(i) = e;
       }
     }
     unsigned votes = __ballot_sync(all_lanes, split);
@@ -74,11 +75,11 @@ BED_DEVICE unsigned long long split_mask(const Tridiagonal& t, int n) {
 template <typename L, bool VECTORS, typename T, typename Tridiagonal>
 BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
   using R = RealOf<T>;
-  const unsigned long long couplings = (1ull << (n - 1)) - 1;
+  const unsigned long long all_entries = (1ull << (n - 1)) - 1;
   const int limit = sweeps_per_eigenvalue * n;
   for (int count = 0;; ++count) {
     const unsigned long long splits = split_mask<L>(t, n);
-    const unsigned long long open = ~splits & couplings;
+    const unsigned long long open = ~splits & all_entries;
     const int hi = 64 - __clzll(open);  // the lowest unreduced block is rows lo to hi
     const bool done = open == 0;
     if (__all_sync(all_lanes, done || count == limit)) return done;
@@ -90,7 +91,7 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
     const int last = done ? 1 : hi;
     const R hi_diagonal = t.diagonal(last);
     const TwoByTwo<R> corner =
-        two_by_two(t.diagonal(last - 1), t.coupling(last - 1), hi_diagonal);
+        two_by_two(t.diagonal(last - 1), t.off_diagonal(last - 1), hi_diagonal);
     const bool pair = hi - lo == 1;
     Chain<R> chain(pair ? corner.along : t.diagonal(lo) - (hi_diagonal - corner.step));
     __syncwarp();  // the copies of split_mask are there before the sweep overwrites
@@ -99,10 +100,10 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
 #pragma unroll
     for (int i = 0; i < L::N - 1; ++i) {
       if (i >= n - 1) break;
-      const R coupling = t.coupling(i), next_diagonal = t.diagonal(i + 1);
+      const R off_diagonal = t.off_diagonal(i), next_diagonal = t.diagonal(i + 1);
       if (i >= lo && i < hi) {
-        const auto step = chain.advance(diagonal, coupling, next_diagonal);
-        if (i > lo) t.next_coupling(i - 1) = step.coupling;
+        const auto step = chain.advance(diagonal, off_diagonal, next_diagonal);
+        if (i > lo) t.next_off_diagonal(i - 1) = step.off_diagonal;
         t.next_diagonal(i) = step.diagonal;
         if (VECTORS) {
 #pragma unroll
@@ -114,7 +115,7 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
     if (!done) {
       if (pair) t.next_diagonal(lo) = t.diagonal(lo) + corner.step;
       t.next_diagonal(hi) = hi_diagonal - (pair ? corner.step : chain.shift);
-      t.next_coupling(hi - 1) = pair ? R(0) : chain.g;
+      t.next_off_diagonal(hi - 1) = pair ? R(0) : chain.g;
     }
     __syncwarp();
     t.swap();
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   TwoTridiagonals<RealOf<T>, Memory::M> t{memory.d[0][0] + m, memory.e[0][0] + m,
                                           memory.d[1][0] + m, memory.e[1][0] + m};
   auto& mine = memory.matrices[m];
-  const Shared<T> shared{mine.v(), mine.w(), VECTORS ? mine.memory : nullptr,
+  const Shared<T> shared{mine.u(), mine.p(), VECTORS ? mine.memory : nullptr,
                          memory.tau[m]};
   Scaling scaling;
   {

@@ -42,31 +42,31 @@ BED_DEVICE void tridiagonalize_tiny(T (&a)[N][N], RealOf<T> (&d)[N], RealOf<T> (
     const Reflector<T> h = reflector(a[k + 1][k], tail);
     e[k] = h.beta;
     tau[k] = h.tau;
-    T v[N], w[N];
-    v[k + 1] = make<T>(1);
+    T u[N], p[N];
+    u[k + 1] = make<T>(1);
 #pragma unroll
-    for (int i = k + 2; i < N; ++i) v[i] = multiply(a[i][k], h.scale);
+    for (int i = k + 2; i < N; ++i) u[i] = multiply(a[i][k], h.scale);
 #pragma unroll
-    for (int i = k + 1; i < N; ++i) a[k][i] = v[i];
+    for (int i = k + 1; i < N; ++i) a[k][i] = u[i];
     if (k == N - 2) continue;  // a phase does not change the last diagonal entry
     R gamma = 0;
 #pragma unroll
     for (int i = k + 1; i < N; ++i) {
       T y = make<T>(0);
 #pragma unroll
-      for (int j = k + 1; j < N; ++j) y = madd(y, a[i][j], v[j]);
-      gamma += inner(v[i], y);
-      w[i] = multiply(h.tau, y);
+      for (int j = k + 1; j < N; ++j) y = madd(y, a[i][j], u[j]);
+      gamma += inner(u[i], y);
+      p[i] = multiply(h.tau, y);
     }
     const R half = R(0.5) * inner(h.tau, h.tau) * gamma;
 #pragma unroll
-    for (int i = k + 1; i < N; ++i) w[i] = axpy(w[i], -half, v[i]);
+    for (int i = k + 1; i < N; ++i) p[i] = axpy(p[i], -half, u[i]);
 #pragma unroll
     for (int i = k + 1; i < N; ++i) {
 #pragma unroll
       for (int j = k + 1; j < N; ++j) {
-        a[i][j] = madd(a[i][j], negate(v[i]), conj(w[j]));
-        a[i][j] = madd(a[i][j], negate(w[i]), conj(v[j]));
+        a[i][j] = madd(a[i][j], negate(u[i]), conj(p[j]));
+        a[i][j] = madd(a[i][j], negate(p[i]), conj(u[j]));
       }
     }
   }
@@ -98,10 +98,10 @@ BED_DEVICE void back_transform_tiny(const T (&a)[N][N], const T (&tau)[N],
 
 // Diagonalise T of two rows.
 template <bool VECTORS, typename T, typename R>
-BED_DEVICE void solve_pair(R (&d)[2], R coupling, T (&q)[2][2]) {
-  if (is_negligible(coupling, d[0], d[1])) return;
-  const TwoByTwo<R> solution = two_by_two(d[0], coupling, d[1]);
-  const auto step = Chain<R>(solution.along).advance(d[0], coupling, d[1]);
+BED_DEVICE void solve_pair(R (&d)[2], R off_diagonal, T (&q)[2][2]) {
+  if (is_negligible(off_diagonal, d[0], d[1])) return;
+  const TwoByTwo<R> solution = two_by_two(d[0], off_diagonal, d[1]);
+  const auto step = Chain<R>(solution.along).advance(d[0], off_diagonal, d[1]);
   d[0] += solution.step;
   d[1] -= solution.step;
   if (VECTORS) {
@@ -144,7 +144,7 @@ BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N
     for (int i = 0; i < N - 1; ++i) {
       if (i < lo || i >= hi) continue;
       const auto step = chain.advance(d[i], e[i], d[i + 1]);
-      if (i > 0 && i > lo) e[i > 0 ? i - 1 : 0] = step.coupling;
+      if (i > 0 && i > lo) e[i > 0 ? i - 1 : 0] = step.off_diagonal;
       if (pair) chain.g = 0, chain.shift = corner.step;
       d[i] = pair ? d[i] + corner.step : step.diagonal;
       if (i + 1 == hi) {

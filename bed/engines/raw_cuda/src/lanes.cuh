@@ -62,8 +62,8 @@ struct MatrixMemory {
                                            : (input > output ? input : output);
   T memory[L::round_up(most) + 4];
 
-  BED_DEVICE T* v() { return memory + reflectors; }
-  BED_DEVICE T* w() { return memory + reflectors + L::padded; }
+  BED_DEVICE T* u() { return memory + reflectors; }
+  BED_DEVICE T* p() { return memory + reflectors + L::padded; }
 };
 
 // Loads in flight of every lane, about.

@@ -1,6 +1,6 @@
-// Householder reflectors. The convention, as in every engine:
+// Householder reflectors. The convention, as in every engine but the reference:
 //
-//   H = I − τ v vᴴ,  v₀ = 1,   Hᴴ x = β e₁,  β real
+//   H = I − τ u uᴴ,  u₀ = 1,   Hᴴ x = β e₁,  β real
 //
 // The device twin of engines/scalar/reflectors.py.
 #pragma once
@@ -12,7 +12,7 @@ template <typename T>
 struct Reflector {
   RealOf<T> beta;
   T tau;    // zero: H is the identity
-  T scale;  // v is x times this below its first entry
+  T scale;  // u is x times this below its first entry
 };
 
 // From x₀ and the squared norm of the rest of x.

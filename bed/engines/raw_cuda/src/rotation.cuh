@@ -27,7 +27,8 @@ BED_DEVICE void rotate(const Rotation<RealOf<T>>& q, T& x, T& y) {
 template <typename R>
 struct TwoByTwo {
   R along;  // (along, b) is an eigenvector, whose rotation is by at most 45°
-  R step;   // the eigenvalues are a + step, which belongs to it, and c − step
+  R step;   // the eigenvalues are a + step, which belongs to it, and c − step, which
+            // is nearer to c: Wilkinson's shift
 };
 template <typename R>
 BED_DEVICE TwoByTwo<R> two_by_two(R a, R b, R c) {
@@ -39,7 +40,7 @@ BED_DEVICE TwoByTwo<R> two_by_two(R a, R b, R c) {
 
 // What a sweep carries from one rotation to the next: the bulge and the parts of the
 // diagonal that are not settled. (Golub and Van Loan, algorithm 8.3.2, in the form
-// that needs the diagonal and the couplings only.)
+// that needs the diagonal and the off-diagonal entries only.)
 template <typename R>
 struct Chain {
   R g;      // what the next rotation keeps
@@ -51,13 +52,13 @@ struct Chain {
 
   struct Step {
     Rotation<R> rotation;
-    R coupling;  // of the two rows above, settled
-    R diagonal;  // of the upper row, settled
+    R off_diagonal;  // of the two rows above, settled
+    R diagonal;      // of the upper row, settled
   };
 
-  // Rotate rows i and i+1, whose diagonal entries and coupling are given.
-  BED_DEVICE Step advance(R diagonal, R coupling, R next_diagonal) {
-    const R f = s * coupling, b = c * coupling;
+  // Rotate rows i and i+1, whose diagonal entries and off-diagonal entry are given.
+  BED_DEVICE Step advance(R diagonal, R off_diagonal, R next_diagonal) {
+    const R f = s * off_diagonal, b = c * off_diagonal;
     const R square = f * f + g * g;
     // Squares this small have lost digits, and c² + s² would not be one. Both entries
     // are noise then in a matrix of order one.
@@ -67,7 +68,7 @@ struct Chain {
     c = turn ? magnitude(g) * root : R(1);
     s = f * inverse;
     Step step;
-    step.coupling = square * inverse;
+    step.off_diagonal = square * inverse;
     const R kept = diagonal - shift;
     const R r = (next_diagonal - kept) * s + (c + c) * b;
     shift = s * r;
@@ -78,10 +79,11 @@ struct Chain {
   }
 };
 
-// Whether a coupling is below rounding beside its two diagonal entries; NaN is not.
+// Whether an off-diagonal entry is below rounding beside its two diagonal entries; NaN
+// is not.
 template <typename R>
-BED_DEVICE bool is_negligible(R coupling, R above, R below) {
-  return magnitude(coupling) <=
+BED_DEVICE bool is_negligible(R off_diagonal, R above, R below) {
+  return magnitude(off_diagonal) <=
          Limits<R>::eps * (magnitude(above) + magnitude(below)) + Limits<R>::floor;
 }
 

@@ -36,7 +36,7 @@ template <>
 struct Limits<float> {
   static constexpr float eps = 0x1p-24f;          // unit roundoff
   static constexpr float negligible = 0x1p-102f;  // smallest normal / eps
-  static constexpr float floor = 0x1p-51f;        // its root: smaller couplings drop
+  static constexpr float floor = 0x1p-51f;        // its root: what is smaller drops
 };
 template <>
 struct Limits<double> {

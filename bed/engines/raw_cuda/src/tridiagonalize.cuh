@@ -13,7 +13,8 @@ namespace bed {
 // matrix of ones, lose a unit in the last place with nearly every term.
 constexpr int terms_per_part = 8;
 
-// Steps for a matrix of size n: a complex one has a last coupling to be made real.
+// Steps for a matrix of size n: a complex one has a last off-diagonal entry to be made
+// real.
 template <typename T>
 BED_DEVICE int reduction_steps(int n) {
   const int steps = n - 2 + Traits<T>::is_complex;
@@ -23,8 +24,8 @@ BED_DEVICE int reduction_steps(int n) {
 // Where a group keeps what it shares about its matrix.
 template <typename T>
 struct Shared {
-  T* v;           // (padded,) current reflector from its leading one on
-  T* w;           // (padded,) second vector of the update, likewise
+  T* u;           // (padded,) current reflector from its leading one on
+  T* p;           // (padded,) second vector of the update, likewise
   T* reflectors;  // (steps, N), reflector k from column 0 on, or null
   T* tau;         // (steps,)
 };
@@ -41,34 +42,34 @@ BED_DEVICE void tridiagonalize_part(T (&a)[L::R][L::N], int n, const Shared<T>& 
   const int end = steps < last_step ? steps : last_step;
 #pragma unroll 1
   for (int k = first_step; k < end; ++k) {
-    T v[L::R], w[L::R];
+    T u[L::R], p[L::R];
     T first = make<T>(0);
     R tail = 0;
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
       const int i = L::row(r);
-      v[r] = i > k ? a[r][0] : make<T>(0);
+      u[r] = i > k ? a[r][0] : make<T>(0);
       if (i == k) t.diagonal(k) = real(a[r][0]);
       if (i == k + 1)
-        first = v[r];
+        first = u[r];
       else
-        tail += inner(v[r], v[r]);
+        tail += inner(u[r], u[r]);
     }
     tail = group_sum<L::G>(tail);
     first = group_sum<L::G>(first);
     const Reflector<T> h = reflector(first, tail);
     if (L::lane() == 0) {
-      t.coupling(k) = h.beta;
+      t.off_diagonal(k) = h.beta;
       shared.tau[k] = h.tau;
     }
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
       const int i = L::row(r);
-      v[r] = i == k + 1 ? make<T>(1) : multiply(v[r], h.scale);
+      u[r] = i == k + 1 ? make<T>(1) : multiply(u[r], h.scale);
       int position = i - k - 1;  // rows that are done follow as zeros
       if (position < 0) position += L::G * L::R;
-      if (position < N) shared.v[position] = v[r];
-      if (shared.reflectors && i < N) shared.reflectors[k * N + i] = v[r];
+      if (position < N) shared.u[position] = u[r];
+      if (shared.reflectors && i < N) shared.reflectors[k * N + i] = u[r];
     }
     __syncwarp();
 
@@ -81,34 +82,34 @@ BED_DEVICE void tridiagonalize_part(T (&a)[L::R][L::N], int n, const Shared<T>& 
         T part = make<T>(0);
 #pragma unroll
         for (int j = j0; j < j0 + terms_per_part && j < columns; ++j)
-          part = madd(part, a[r][j + 1], shared.v[j]);
+          part = madd(part, a[r][j + 1], shared.u[j]);
         y = make<T>(real(y) + real(part), imag(y) + imag(part));
       }
-      gamma += inner(v[r], y);
-      w[r] = multiply(h.tau, y);
+      gamma += inner(u[r], y);
+      p[r] = multiply(h.tau, y);
     }
     gamma = group_sum<L::G>(gamma);
     const R half = R(0.5) * inner(h.tau, h.tau) * gamma;
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
       const int i = L::row(r);
-      w[r] = r >= first_row && i > k ? axpy(w[r], -half, v[r]) : make<T>(0);
+      p[r] = r >= first_row && i > k ? axpy(p[r], -half, u[r]) : make<T>(0);
       int position = i - k - 1;
       if (position < 0) position += L::G * L::R;
-      if (position < N) shared.w[position] = w[r];
+      if (position < N) shared.p[position] = p[r];
     }
     __syncwarp();
 
 #pragma unroll
     for (int j = 0; j < columns; ++j) {
-      const T vj = conj(shared.v[j]), wj = conj(shared.w[j]);
+      const T uj = conj(shared.u[j]), pj = conj(shared.p[j]);
 #pragma unroll
       for (int r = first_row; r < L::R; ++r)
-        a[r][j] = madd(madd(a[r][j + 1], negate(v[r]), wj), negate(w[r]), vj);
+        a[r][j] = madd(madd(a[r][j + 1], negate(u[r]), pj), negate(p[r]), uj);
     }
 #pragma unroll
     for (int r = first_row; r < L::R; ++r) a[r][columns] = make<T>(0);
-    __syncwarp();  // v and w are free for the next step
+    __syncwarp();  // u and p are free for the next step
   }
 }
 
@@ -136,7 +137,7 @@ BED_DEVICE void tridiagonalize(T (&a)[L::R][L::N], int n, const Shared<T>& share
     if constexpr (L::N > 1) {
       if (i == k + 1 && i < n) {
         t.diagonal(k + 1) = real(a[r][1]);
-        t.coupling(k) = real(a[r][0]);
+        t.off_diagonal(k) = real(a[r][0]);
       }
     }
   }
