@@ -112,7 +112,7 @@ def eigh(
     failed has gradient zero if the loss leaves it out, else NaN.
 
     On the CPU, NUMBA_NUM_THREADS threads work on a batch, or as many as the process may
-    use cores.
+    use cores; for torch tensors no more than ``torch.get_num_threads()``.
 
     Householder tridiagonalisation, then QR iteration with Wilkinson shifts and
     shrinkage as in Song, Sebe and Wang, "Batch-efficient EigenDecomposition for Small

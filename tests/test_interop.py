@@ -108,10 +108,12 @@ def test_tensors_that_need_a_gradient(rng):
 def test_tensors_that_are_not_dense_host_memory():
     with pytest.raises(TypeError, match=r"dense tensor.*shape \(3, 3\)"):
         bed.eigh(torch.eye(3).to_sparse())
+    # One on a device without memory has a shape, and nothing that could be opened.
     for requires_grad in (False, True):
         a = torch.eye(3, device="meta", requires_grad=requires_grad)
+        assert bed.eigh(a).eigenvectors.is_meta
         with pytest.raises(TypeError, match="on the CPU or a CUDA device, got meta"):
-            bed.eigh(a)
+            interop.receive(a)
 
 
 def test_traced_jax_arrays(rng):
@@ -209,3 +211,25 @@ def test_results_outlive_their_input(rng):
     a, result = solve()
     gc.collect()
     assert_eigh(a, *_numpy(result))
+
+
+def test_threads_of_torch_bound_those_that_work_on_tensors(rng, monkeypatch):
+    from bed.engines import _threads
+
+    def counted(*arguments):
+        seen.append(_threads.thread_count())
+        return _threads.for_blocks(*arguments)
+
+    seen = []
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
+    monkeypatch.setattr("bed.engines.numba_cpu._tasks.for_blocks", counted)
+    a = torch.from_numpy(random_hermitian(rng, (2, 3, 3), "f8"))
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 3, 8):
+            torch.set_num_threads(threads)
+            bed.eigvalsh(a)
+            bed.eigvalsh(a.numpy())
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 4, 3, 4, 4, 4]

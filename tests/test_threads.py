@@ -324,6 +324,7 @@ def test_a_forked_child_has_its_own_threads(rng, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, if it is loaded
 def test_a_child_is_not_stopped_by_what_other_threads_held(fresh):
     """Forked while another thread has the lock, and while helpers are at work."""
     release, inside = threading.Event(), threading.Barrier(5, timeout=30)

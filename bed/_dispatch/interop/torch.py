@@ -1,11 +1,12 @@
 """torch tensors, on the CPU and on CUDA devices."""
 
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
 
+from ...engines._threads import limited_to
 from ..dtypes import WIDENED
 from . import cupy
 from .received import Library, Received, describe
@@ -76,11 +77,13 @@ def _receive(a) -> Received:
         return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
 
     if device.type == "cpu":
+        # `torch.set_num_threads` is about work on tensors, whoever does it.
         return Received(
             a.numpy(),
             "cpu",
             empty,
             torch.Tensor.numpy,
+            running=partial(limited_to, torch.get_num_threads()),
             error=LinAlgError,
             converted_from=converted_from,
         )
