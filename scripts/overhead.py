@@ -11,7 +11,6 @@ gradient, is above --limit. For calls on a GPU see scripts/acceptance/overhead.p
 """
 
 import argparse
-import time
 from importlib.util import find_spec
 
 import numpy as np
@@ -20,6 +19,7 @@ import bed
 from bed import engines
 from bed._config import installed_versions, processor
 from bed.engines._threads import thread_count
+from bed.testing.clock import in_turns
 
 LIMITED = "torch"  # the row that --limit is about
 
@@ -91,20 +91,11 @@ def calls(x) -> tuple:
 
 def medians(pairs: dict, count: int) -> dict[str, tuple[float, float]]:
     """Microseconds of every call, in turns: all see the same state of the machine."""
-    flat = [call for pair in pairs.values() for call in pair]
-    for call in flat:
-        call()
-    times = np.empty((count, len(flat)))
-    for row in times:
-        for i, call in enumerate(flat):
-            began = time.perf_counter()
-            call()
-            row[i] = time.perf_counter() - began
-    found = np.median(times, axis=0) * 1e6
-    return {
-        name: (float(found[2 * i]), float(found[2 * i + 1]))
-        for i, name in enumerate(pairs)
+    flat = {
+        (name, i): call for name, pair in pairs.items() for i, call in enumerate(pair)
     }
+    seconds = in_turns(flat, rounds=count, enough=np.inf)
+    return {name: (seconds[name, 0] * 1e6, seconds[name, 1] * 1e6) for name in pairs}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -22,9 +23,10 @@ import numpy as np
 from bed._config import devices, installed_versions, processor
 from bed._dispatch import policy
 from bed._dispatch.interop import put
-from bed.cli._timing import progress, seconds
-from bed.cli.bench import random_hermitian
+from bed.cli._peers import awaited, progress
 from bed.engines import DTYPES, engines
+from bed.testing.clock import in_turns
+from bed.testing.matrices import random_hermitian
 
 TABLE = Path(policy.__file__).with_name("table.json")
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384)
@@ -40,8 +42,8 @@ LARGEST_LOSS_ALONE = 2.25
 TO_BE_READ = ("reference",)
 # Beyond the sizes that are measured: blocked algorithms of the libraries.
 BEYOND = {"cpu": "lapack", "cuda": "cusolver"}
-# Rounds in which every engine has its turn; the fastest of each counts.
-ROUNDS = 3
+# Rounds in which every engine has its turn, and seconds after which none is begun.
+ROUNDS, ENOUGH = 15, 5.0
 
 
 def main(arguments=None) -> int:
@@ -94,14 +96,12 @@ def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
 
 
 def times(taking, a, device, eigenvectors) -> dict[str, float]:
-    """Seconds of each engine, the fastest of some rounds in which all have turns."""
-    found = dict.fromkeys((engine.name for engine in taking), np.inf)
-    for _ in range(ROUNDS):
-        for engine in taking:
-            solve = engine.load()
-            once = seconds(lambda f=solve: f(a, eigenvectors=eigenvectors), device)
-            found[engine.name] = min(found[engine.name], once)
-    return found
+    """Seconds of each engine, medians of some rounds in which all have turns."""
+    calls = {}
+    for engine in taking:
+        solve = partial(engine.load(), a, eigenvectors=eigenvectors)
+        calls[engine.name] = awaited(solve, device)
+    return in_turns(calls, rounds=ROUNDS, enough=ENOUGH)
 
 
 def merged(ratios, dtype, eigenvectors) -> list[policy.Row]:

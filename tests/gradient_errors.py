@@ -12,7 +12,7 @@ import numpy as np
 
 from bed._derivative.eigh import eigh_vjp
 from bed._derivative.method import METHODS
-from matrices import EXTENDED
+from bed.testing.matrices import EXTENDED
 
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16)
 N = 8

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_same_bits
-from matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
+from bed.testing.checks import assert_same_bits
+from bed.testing.matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

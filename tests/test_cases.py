@@ -22,9 +22,9 @@ import pytest
 import bed
 import emulated
 from bed import engines
-from checks import assert_eigh, assert_same_bits, tolerance
+from bed.testing.checks import assert_eigh, assert_same_bits, tolerance
+from bed.testing.matrices import DTYPES, EXTENDED, planted, random_hermitian, stack, zoo
 from interpreter import run_python
-from matrices import DTYPES, EXTENDED, planted, random_hermitian, stack, zoo
 
 EMULATED = emulated.ENGINE.name
 

@@ -10,8 +10,8 @@ import pytest
 
 import bed
 from bed import engines
+from bed.testing.matrices import DTYPES, EXTENDED, planted, random_hermitian
 from gradient_errors import orthogonal, root_truth
-from matrices import DTYPES, EXTENDED, planted, random_hermitian
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

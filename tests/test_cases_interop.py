@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_eigh, assert_same_bits
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian
 from dlpack_producer import Producer, bfloat16_bits
-from matrices import DTYPES, random_hermitian
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -31,7 +31,7 @@ def test_info(capsys):
 
 def test_demo_checks_every_array_and_draws(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("bed.cli._timing.REPEATS", 1)
+    monkeypatch.setattr("bed.testing.clock.ROUNDS", 1)
     out = tmp_path / "demo.png"
     assert main(["demo", "--out", str(out)]) == 0
     text = capsys.readouterr().out
@@ -49,7 +49,7 @@ def test_demo_fails_when_a_result_is_wrong(tmp_path, capsys, monkeypatch):
         return bed.EighResult(w + 1e-4 * abs(a).max(), v)
 
     monkeypatch.setattr(demo.bed, "eigh", wrong)
-    monkeypatch.setattr("bed.cli._timing.REPEATS", 1)
+    monkeypatch.setattr("bed.testing.clock.ROUNDS", 1)
     monkeypatch.setattr(demo, "_draw", lambda rows, out: None)
     assert main(["demo", "--out", str(tmp_path / "demo.png")]) == 1
     assert "ABOVE the 8 n·eps" in capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_demo_fails_when_a_result_is_wrong(tmp_path, capsys, monkeypatch):
 def test_bench(capsys, monkeypatch, tmp_path, extra):
     if "--torch" in extra:
         pytest.importorskip("torch")
-    monkeypatch.setattr("bed.cli._timing.REPEATS", 1)
+    monkeypatch.setattr("bed.testing.clock.ROUNDS", 1)
     table = tmp_path / "table.csv"
     arguments = ["bench", "--n", "2", "5", "--batch", "20", "--dtype", "float16"]
     arguments += ["complex128", "--device", "cpu", "--csv", str(table)]

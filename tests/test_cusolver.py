@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bed import Status
-from checks import assert_eigh, assert_same_bits
-from matrices import DTYPES, random_hermitian, stack, zoo
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian, stack, zoo
 
 
 class StandIn(types.ModuleType):

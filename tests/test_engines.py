@@ -7,11 +7,12 @@ import pytest
 
 import bed
 from bed import engines
-from bed._accuracy import hermitian
 from bed._data import real_matrices
-from checks import assert_eigh, skip_unless_taken
+from bed.testing.accuracy import hermitian
+from bed.testing.checks import assert_eigh
+from bed.testing.matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
+from drivers import skip_unless_taken
 from interpreter import run_python
-from matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
 
 # The library behind this engine is held to its own promise, which is relative to the
 # spectral norm: on the matrix of ones, whose norm is n times its largest entry, LAPACK

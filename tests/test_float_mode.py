@@ -17,8 +17,8 @@ from bed.engines.numba_cpu._float_mode import (
     never_inlined,
     restore_mode,
 )
-from checks import assert_same_bits
-from matrices import random_hermitian
+from bed.testing.checks import assert_same_bits
+from bed.testing.matrices import random_hermitian
 
 MACHINE = platform.machine()
 # Where the control register is in C's fenv_t, and its bits.

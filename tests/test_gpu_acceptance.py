@@ -34,7 +34,7 @@ def run(*words, change=""):
 
 
 def start(*words):
-    path = os.pathsep.join([str(SCRIPT.parent), str(ROOT)])
+    path = os.pathsep.join([str(SCRIPT.parent), str(ROOT), str(ROOT / "tests")])
     return subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,

@@ -5,8 +5,8 @@ import pytest
 
 import bed
 from bed._dispatch import interop
-from checks import assert_eigh, assert_same_bits
-from matrices import DTYPES, random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

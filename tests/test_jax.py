@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_eigh, assert_same_bits
-from matrices import DTYPES, planted, random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, planted, random_hermitian
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -11,9 +11,9 @@ import pytest
 
 import bed
 from bed.engines.lapack import _blas
-from checks import assert_eigh
+from bed.testing.checks import assert_eigh
+from bed.testing.matrices import DTYPES, random_hermitian
 from interpreter import run_python
-from matrices import DTYPES, random_hermitian
 
 eigh = importlib.import_module("bed.engines.lapack.eigh")
 

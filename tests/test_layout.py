@@ -22,7 +22,7 @@ SOURCES = sorted(ROOT.rglob("*.py"))
 LAYERS = {
     "_version": 0,
     "_status": 0,
-    "_accuracy": 0,
+    "testing": 0,
     "_data": 0,
     "engines.scalar": 0,
     "engines._outputs": 1,

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import bed
+from bed.testing.matrices import random_hermitian
 from dlpack_producer import Producer
-from matrices import random_hermitian
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

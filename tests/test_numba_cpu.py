@@ -18,8 +18,8 @@ from bed.engines.numba_cpu._workspace import workspace
 from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
 from bed.engines.numba_cpu.tridiagonalize import _multiply, _rank_2_update
 from bed.engines.numba_cpu.tridiagonalize import tridiagonalize as reduce_block
-from checks import assert_eigh, assert_same_bits
-from matrices import (
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import (
     DTYPES,
     EXTENDED,
     planted,

@@ -6,8 +6,8 @@ import pytest
 import bed
 from bed.engines.numba_cpu import eigh_tridiagonal, tridiagonalize
 from bed.engines.numba_cpu._compile import WIDE
-from checks import assert_eigh, assert_same_bits, tolerance
-from matrices import (
+from bed.testing.checks import assert_eigh, assert_same_bits, tolerance
+from bed.testing.matrices import (
     DTYPES,
     PI,
     random_hermitian,

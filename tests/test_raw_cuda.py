@@ -10,9 +10,9 @@ import bed
 import cuda_emulator
 import emulated
 from bed import Status
-from checks import assert_eigh, assert_same_bits
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian
 from cuda_emulator import Buffer, EmulatorError
-from matrices import DTYPES, random_hermitian
 
 layouts = emulated.engine_module("_layouts")
 module = emulated.engine_module("_module")

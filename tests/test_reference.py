@@ -8,8 +8,8 @@ from bed.engines.reference import EighStats, eigh, qr_iteration
 from bed.engines.reference.back_transform import back_transform, wy
 from bed.engines.reference.eigh import scale, unscale
 from bed.engines.reference.tridiagonalize import reflector, tridiagonalize
-from checks import assert_eigh, tolerance
-from matrices import DTYPES, random_hermitian, stack, zoo
+from bed.testing.checks import assert_eigh, tolerance
+from bed.testing.matrices import DTYPES, random_hermitian, stack, zoo
 
 HIGHER = {"f4": "f8", "f8": "g", "c8": "c16", "c16": "G"}
 REAL = ("f4", "f8")

@@ -29,7 +29,7 @@ from bed.engines.numba_cpu._simd import (
     select,
 )
 from bed.engines.numba_cpu._vector_array import as_floats, as_vectors
-from checks import assert_same_bits
+from bed.testing.checks import assert_same_bits
 
 LANES = (2, 4, 16)
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 1e-39, np.inf, -np.inf, np.nan, 3e38, -(2.0**-126))

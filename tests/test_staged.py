@@ -14,7 +14,7 @@ import pytest
 
 import emulated
 from bed import engines
-from matrices import DTYPES, random_hermitian
+from bed.testing.matrices import DTYPES, random_hermitian
 
 ROOT = Path(__file__).parents[1]
 SIMULATED = sorted((Path(__file__).parent / "cuda_simulator").glob("test_*.py"))

@@ -6,9 +6,9 @@ import scipy.linalg
 
 import bed
 import tridiagonals
-from bed._accuracy import hermitian
-from checks import TOLERANCE, assert_eigh, assert_same_bits
-from matrices import DTYPES, SIZES, random_hermitian, stack, zoo
+from bed.testing.accuracy import PROMISE, hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, SIZES, random_hermitian, stack, zoo
 
 torch = pytest.importorskip("torch")
 REAL = ("f4", "f8")
@@ -36,8 +36,8 @@ def _assert_reduced(a, d, e, q, uplo):
     qh = q.conj().swapaxes(-1, -2)
     size = abs(a).max(axis=(-2, -1), keepdims=True)
     residual = abs(a @ q - q @ t.astype(higher)) / np.where(size > 0, size, 1)
-    assert residual.max() <= TOLERANCE * n * np.finfo(real).eps
-    assert abs(qh @ q - np.eye(n)).max() <= TOLERANCE * n * np.finfo(real).eps
+    assert residual.max() <= PROMISE * n * np.finfo(real).eps
+    assert abs(qh @ q - np.eye(n)).max() <= PROMISE * n * np.finfo(real).eps
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bed
-from matrices import DTYPES, random_hermitian
+from bed.testing.matrices import DTYPES, random_hermitian
 
 NOT_HERMITIAN = "1 of 6 matrices are not Hermitian.*matrix 3"
 

@@ -11,9 +11,9 @@ import pytest
 
 import bed
 from bed.engines import _threads
-from checks import assert_same_bits
+from bed.testing.checks import assert_same_bits
+from bed.testing.matrices import random_hermitian
 from interpreter import run_python
-from matrices import random_hermitian
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "7"])

@@ -11,8 +11,8 @@ import torch
 from bed._derivative.eigh import eigh_jvp, eigh_vjp, phase_dependence
 from bed._derivative.gaps import CUTOFF, inverse_gaps
 from bed._derivative.method import METHODS
+from bed.testing.matrices import DTYPES, random_hermitian
 from gradient_errors import CONDITIONS, errors, orthogonal, spectra
-from matrices import DTYPES, random_hermitian
 
 NAMESPACES = {
     "numpy": np.asarray,

@@ -11,8 +11,8 @@ import pytest
 import bed
 import emulated
 from bed import engines
-from checks import assert_eigh, assert_same_bits
-from matrices import random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import random_hermitian
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_eigh, assert_same_bits, skip_unless_taken
-from matrices import DTYPES, planted, random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, planted, random_hermitian
+from drivers import skip_unless_taken
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import bed
-from checks import assert_eigh
-from matrices import random_hermitian
+from bed.testing.checks import assert_eigh
+from bed.testing.matrices import random_hermitian
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matrices import planted
+from bed.testing.matrices import planted
 
 torch = pytest.importorskip("torch")
 

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from matrices import EXTENDED, tridiagonal, tridiagonal_eigenvalues, wilkinson
+from bed.testing.matrices import (
+    EXTENDED,
+    tridiagonal,
+    tridiagonal_eigenvalues,
+    wilkinson,
+)
 
 # Couplings that join blocks of glued matrices, in units of eps: at, below and above
 # what counts as nothing beside entries of order one.

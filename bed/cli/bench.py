@@ -10,13 +10,21 @@ import numpy as np
 
 import bed
 
-from .._accuracy import measure
 from .._config import installed_versions, processor
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
-from ._timing import best_device, numpy_seconds, progress, seconds, torch_seconds
-from .demo import PROMISE
+from ..testing.accuracy import PROMISE, measure
+from ..testing.clock import in_turns
+from ..testing.matrices import random_hermitian
+from ._peers import (
+    awaited,
+    best_device,
+    one_blas_thread,
+    one_torch_thread,
+    progress,
+    torch_call,
+)
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
@@ -114,6 +122,15 @@ def _measure(rng, dtype, n, batch, device, options) -> Line:
     explained = bed.explain(
         there, eigenvectors=not options.values_only, driver=options.driver
     )
+    calls = {
+        "bed": awaited(lambda: ours(there, driver=options.driver), device),
+        "numpy": lambda: numpys(a),
+    }
+    if options.torch:
+        calls["torch"] = torch_call(name, a)
+    seconds = in_turns(
+        calls, within={"numpy": one_blas_thread, "torch": one_torch_thread}
+    )
     return Line(
         str(a.dtype),
         n,
@@ -121,15 +138,7 @@ def _measure(rng, dtype, n, batch, device, options) -> Line:
         explained.engine,
         thread_count(),
         float(worst),
-        seconds(lambda: ours(there, driver=options.driver), device) * 1e3,
-        numpy_seconds(lambda: numpys(a)) * 1e3,
-        torch_seconds(name, a) * 1e3 if options.torch else np.nan,
+        seconds["bed"] * 1e3,
+        seconds["numpy"] * 1e3,
+        seconds.get("torch", np.nan) * 1e3,
     )
-
-
-def random_hermitian(rng, shape, dtype) -> np.ndarray:
-    """Normally distributed entries, exactly Hermitian."""
-    x = rng.standard_normal(shape)
-    if dtype.kind == "c":
-        x = x + 1j * rng.standard_normal(shape)
-    return ((x + x.conj().swapaxes(-1, -2)) / 2).astype(dtype)

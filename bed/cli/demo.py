@@ -6,15 +6,13 @@ import numpy as np
 
 import bed
 
-from .._accuracy import Errors, measure
 from .._config import config_text
 from .._data import real_matrices
 from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
-from ._timing import best_device, numpy_seconds, progress, seconds
-
-# What the library promises, in n·eps of the largest entry of each matrix.
-PROMISE = 8
+from ..testing.accuracy import PROMISE, Errors, measure
+from ..testing.clock import in_turns
+from ._peers import awaited, best_device, one_blas_thread, progress
 
 
 class Row(NamedTuple):
@@ -68,14 +66,21 @@ def run(options) -> int:
 def _solve(name, a, exact, device, driver) -> Row:
     there = put(a, device)
     w, v = (to_host(x) for x in bed.eigh(there, driver=driver))
+    seconds = in_turns(
+        {
+            "bed": awaited(lambda: bed.eigh(there, driver=driver), device),
+            "numpy": lambda: np.linalg.eigh(a),
+        },
+        within={"numpy": one_blas_thread},
+    )
     return Row(
         name,
         a,
         exact,
         bed.explain(there, driver=driver).engine,
         measure(a, w, v, exact),
-        seconds(lambda: bed.eigh(there, driver=driver), device),
-        numpy_seconds(lambda: np.linalg.eigh(a)),
+        seconds["bed"],
+        seconds["numpy"],
     )
 
 

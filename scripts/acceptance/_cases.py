@@ -11,7 +11,15 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from bed.engines.raw_cuda._layouts import MAX_N, choose
-from matrices import DTYPES, EXTENDED, SIZES, planted, random_hermitian, stack, zoo
+from bed.testing.matrices import (
+    DTYPES,
+    EXTENDED,
+    SIZES,
+    planted,
+    random_hermitian,
+    stack,
+    zoo,
+)
 
 # Worker processes at most, and how many are worth starting.
 MAX_PROCESSES, MIN_PROCESSES = 16, 3

@@ -4,14 +4,12 @@ Kernels of their own instead of CuPy's array operations, which CuPy would compil
 one at their first use.
 """
 
-import math
-import time
-
 import cupy
 import numpy as np
 
 import bed
 from bed import engines
+from bed.testing.clock import back_to_back, on_the_host
 
 SOURCE = r"""
 extern "C" __global__ void repeat(const unsigned* base, unsigned* out, long long words,
@@ -44,8 +42,6 @@ extern "C" __global__ void delayed_copy(const unsigned* from, unsigned* to,
 }
 """
 BLOCKS, THREADS = 1024, 256
-# A call that takes longer is timed once.
-SLOW_MS = 300.0
 
 _functions: dict = {}
 
@@ -144,12 +140,8 @@ def delayed_copy(source, target, cycles: int) -> None:
     )
 
 
-def timed(call, *, least_ms=2.0, wait=None) -> tuple[float, object]:
+def timed(call, *, wait=None) -> tuple[float, object]:
     """Milliseconds of a call among back-to-back calls, and the result of the last.
-
-    After a first call that warms up and a second that gives an estimate: enough calls
-    for `least_ms` between two events, and the median of several such runs. A call of
-    more than 300 ms counts as it was in the second call.
 
     Parameters
     ----------
@@ -168,14 +160,8 @@ def timed(call, *, least_ms=2.0, wait=None) -> tuple[float, object]:
         if wait:
             wait(result)
 
-    clock = _on_the_host if wait else _between_events
-    estimate = clock(several, 1)
-    if estimate > SLOW_MS:
-        return estimate, result
-    count = max(1, min(200, math.ceil(least_ms / max(estimate, 1e-3))))
-    repeats = 5 if count * estimate < 20 else 3
-    times = [clock(several, count) / count for _ in range(repeats)]
-    return float(np.median(times)), result
+    seconds = back_to_back(several, on_the_host if wait else _between_events)
+    return seconds * 1e3, result
 
 
 def _between_events(several, count) -> float:
@@ -184,10 +170,4 @@ def _between_events(several, count) -> float:
     several(count)
     end.record()
     end.synchronize()
-    return cupy.cuda.get_elapsed_time(begin, end)
-
-
-def _on_the_host(several, count) -> float:
-    began = time.perf_counter()
-    several(count)
-    return (time.perf_counter() - began) * 1e3
+    return cupy.cuda.get_elapsed_time(begin, end) / 1e3

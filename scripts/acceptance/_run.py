@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bed._accuracy import measure
-from checks import TOLERANCE, assert_same_bits
+from bed.testing.checks import assert_same_bits, examine
 
 # Failures of a part that are kept word for word; the rest is counted.
 KEPT_FAILURES = 20
@@ -71,31 +70,16 @@ class Part:
     def right(self, a, w, v=None, exact=None, uplo="L", *, what="", names=None) -> bool:
         """Count one case for every matrix of `a` ``(batch, n, n)``; whether all hold.
 
-        Parameters are those of `bed._accuracy.measure`; `names` are those of the
-        matrices, for the message.
+        Parameters are those of `bed.testing.checks.examine`.
         """
-        failed = self.failed
-        n = a.shape[-1]
-        where = f"{what} n = {n}, {a.dtype}, {uplo}"
-        real = a.dtype.type(0).real.dtype
-        if w.shape != a.shape[:-1] or w.dtype != real:
-            self.expect(False, f"{where}: values are {w.dtype} {w.shape}")
-            return False
-        if v is not None and (v.shape != a.shape or v.dtype != a.dtype):
-            self.expect(False, f"{where}: vectors are {v.dtype} {v.shape}")
-            return False
-        self.expect((np.diff(w) >= 0).all(), f"{where}: values are not ascending")
-        for kind, errors in measure(a, w, v, exact, uplo)._asdict().items():
-            if errors is None:
-                continue
-            self.note_worst(kind, a.dtype, errors.max(initial=0))
-            for i in np.flatnonzero(~(errors <= TOLERANCE))[:3]:  # NaN is wrong
-                self.fail(
-                    f"{where}: {kind} {float(errors[i]):.3g} n·eps, matrix "
-                    f"{names[i] if names is not None else i}"
-                )
+        wrong, errors = examine(a, w, v, exact, uplo, names)
+        for text in wrong:
+            self.fail(f"{what}: {text}, {uplo}")
+        for kind, found in (errors._asdict() if errors else {}).items():
+            if found is not None:
+                self.note_worst(kind, a.dtype, found.max(initial=0))
         self.cases += len(a)
-        return self.failed == failed
+        return not wrong
 
     def note_worst(self, kind: str, dtype, value) -> None:
         """Keep the largest error of a kind; NaN counts as the largest."""

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 import bed
-from matrices import planted
+from bed.testing.matrices import planted
 
 from ._cases import ALL_DTYPES, hermitian
 from ._device import get, put, solve, synchronize

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bed._data import real_matrices
-from matrices import SIZES
+from bed.testing.matrices import SIZES
 
 from ._cases import ALL_DTYPES, hidden, known, parallel
 from ._device import put, solve

@@ -6,8 +6,8 @@ import pytest
 import bed
 import test_engines as contract
 import test_two_by_two as blocks
-from checks import assert_eigh, assert_same_bits
-from matrices import DTYPES, random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian
 from simulated import launchers
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import bed
 import tridiagonals
-from checks import assert_eigh, assert_same_bits, tolerance
-from matrices import DTYPES, random_hermitian, tridiagonal
+from bed.testing.checks import assert_eigh, assert_same_bits, tolerance
+from bed.testing.matrices import DTYPES, random_hermitian, tridiagonal
 from simulated import launchers
 
 

@@ -5,8 +5,8 @@ import pytest
 import bed
 import test_engines as contract
 from bed._data import real_matrices
-from checks import assert_eigh
-from matrices import DTYPES
+from bed.testing.checks import assert_eigh
+from bed.testing.matrices import DTYPES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

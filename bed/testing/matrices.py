@@ -1,4 +1,4 @@
-"""The zoo: matrices with known eigenvalues, for every n and dtype.
+"""Random Hermitian matrices, planted spectra, and the zoo for every n and dtype.
 
 Eigenvalues are in extended precision. A matrix is stored in the dtype asked for, and
 differs from the one that has these eigenvalues by at most the rounding of its entries,
@@ -173,7 +173,8 @@ def _with_phases(a, dtype):
 
 def _glued_wilkinson(n, glue):
     """Wilkinson matrices of size up to 7, joined by weak couplings."""
-    d, e = [], []
+    d: list[float] = []
+    e: list[float] = []
     while len(d) < n:
         block_d, block_e = wilkinson(min(7, n - len(d)))
         e += ([glue] if d else []) + list(block_e)
