@@ -8,7 +8,8 @@ import pytest
 
 import bed
 import emulated
-from bed.engines import engines, register
+from bed.engines import register
+from drivers import no_gpu, parameters
 
 # In the environment, so that the processes of a parallel run share it.
 SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
@@ -20,6 +21,10 @@ register(emulated.ENGINE)
 def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
+    if reason := no_gpu():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_report_header():
@@ -35,23 +40,29 @@ def rng(request):
     return np.random.default_rng([SEED, *request.node.nodeid.encode()])
 
 
-def _host_engines(same_bits_only=False):
-    for engine in engines():
-        if "cpu" not in engine.devices or (same_bits_only and not engine.same_bits):
-            continue
-        reason = engine.missing()
-        marks = [pytest.mark.skip(reason=f"{engine.name} {reason}")] if reason else []
-        yield pytest.param(engine.name, marks=marks, id=engine.name)
-
-
-@pytest.fixture(params=_host_engines())
+@pytest.fixture(params=[*parameters("cpu"), *parameters("cuda")])
 def driver(request):
-    """Name of every engine that solves host arrays."""
+    """Every engine, on every device: a name that knows its `device`.
+
+    `drivers.eigh` and `drivers.eigvalsh` solve host arrays with it.
+    """
     return request.param
 
 
-@pytest.fixture(params=_host_engines(same_bits_only=True))
+@pytest.fixture(params=[*parameters("cpu", True), *parameters("cuda", True)])
 def steady_driver(request):
+    """The same, without the engines whose bits depend on the batch."""
+    return request.param
+
+
+@pytest.fixture(params=parameters("cpu"))
+def host_driver(request):
+    """Every engine that solves host arrays, where only they can be tested."""
+    return request.param
+
+
+@pytest.fixture(params=parameters("cpu", True))
+def steady_host_driver(request):
     """The same, without the engines whose bits depend on the batch."""
     return request.param
 

@@ -18,6 +18,7 @@ import bed
 import cuda_emulator
 from bed.engines import Engine, allocate
 from cuda_emulator import Buffer
+from drivers import no_gpu
 
 SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
 
@@ -48,7 +49,9 @@ ENGINE = EmulatedEngine(
 
 @cache
 def engine_module(name, package="raw_cuda"):
-    """A module of an engine, which imports CuPy, with nothing in CuPy's place."""
+    """A module of an engine, which imports CuPy; nothing in its place without a GPU."""
+    if no_gpu() is None:
+        return importlib.import_module(f"bed.engines.{package}.{name}")
     stand_in = types.ModuleType("cupy")
     stand_in.empty = np.empty
     present = sys.modules.get("cupy")
@@ -76,21 +79,30 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
         np.empty, (batch, n), dtype, eigenvectors=eigenvectors
     )
     v = v if eigenvectors else None
-    outputs = [None if x is None else Buffer(x.shape, x.dtype) for x in (w, v, status)]
-    arguments = launcher.arguments(a, uplo, storage, *outputs, pointer=_itself)
-    kernel(layout.source, layout.expression)(
-        launcher.grid(layout, batch),
-        layout.threads,
-        layout.shared,
-        (input_pointer(a), *arguments[1:]),
-        seed=next(_seeds),
-        flush_subnormals=dtype.name in ("float32", "complex64"),
+    arguments = launcher.arguments(a, uplo, storage, w, v, status, pointer=_itself)
+    launch(
+        kernel(layout.source, layout.expression),
+        (launcher.grid(layout, batch), layout.threads, layout.shared),
+        input_pointer(a),
+        (w, v, status),
+        arguments[4:],
     )
-    for buffer, result in zip(outputs, (w, v, status), strict=True):
+    return w, v, status
+
+
+def launch(kernel, sizes, a, outputs, rest):
+    """Launch a kernel on copies of the outputs, in memory that is guarded; then fill.
+
+    `sizes` are grid, block and shared memory, `a` is the pointer to the input, and
+    `rest` are the arguments behind the outputs.
+    """
+    single = outputs[0].dtype == np.float32
+    buffers = [None if x is None else Buffer(x.shape, x.dtype) for x in outputs]
+    kernel(*sizes, (a, *buffers, *rest), seed=next(_seeds), flush_subnormals=single)
+    for buffer, result in zip(buffers, outputs, strict=True):
         if result is not None:
             assert not buffer.unwritten().any(), "the kernel left an output unwritten"
             result[...] = buffer.array
-    return w, v, status
 
 
 def _itself(x):

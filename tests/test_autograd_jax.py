@@ -256,10 +256,10 @@ def test_what_is_wrong_is_told_when_it_is_traced():
         jax.jit(bed.eigvalsh)(a.astype("float8_e5m2"))
 
 
-def test_drivers_are_taken(rng, driver):
+def test_drivers_are_taken(rng, host_driver):
     a = random_hermitian(rng, (3, 4, 4), "f8")
-    expected = bed.eigh(a, driver=driver)
-    result = jax.jit(lambda a: bed.eigh(a, driver=driver))(a)
+    expected = bed.eigh(a, driver=host_driver)
+    result = jax.jit(lambda a: bed.eigh(a, driver=host_driver))(a)
     assert_same_bits(_host(result), tuple(expected))
 
 

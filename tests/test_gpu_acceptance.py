@@ -19,8 +19,8 @@ MAY_BE_MISSING = {"torch", "gradients", "jax", "jax_ffi", "sanitizer"}
 
 REHEARSE = """
 import sys
-from acceptance import _stand_in
-_stand_in.install()
+import cuda_stand_in
+cuda_stand_in.install()
 import gpu_acceptance
 {change}
 sys.exit(gpu_acceptance.main(sys.argv[1:]))

@@ -291,13 +291,13 @@ def test_thread_count_ignores_what_is_no_number(monkeypatch, text):
     assert _threads.thread_count() >= 1
 
 
-def test_calls_from_many_threads(steady_driver, rng):
+def test_calls_from_many_threads(steady_host_driver, rng):
     a = random_hermitian(rng, (50, 12, 12), "f8")
-    expected = tuple(bed.eigh(a, driver=steady_driver))
+    expected = tuple(bed.eigh(a, driver=steady_host_driver))
     results = [None] * 8
 
     def call(i):
-        results[i] = tuple(bed.eigh(a, driver=steady_driver))
+        results[i] = tuple(bed.eigh(a, driver=steady_host_driver))
 
     callers = [threading.Thread(target=call, args=(i,)) for i in range(8)]
     for caller in callers:

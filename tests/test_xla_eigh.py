@@ -48,11 +48,11 @@ def test_decompositions(rng, in_place, dtype, n, uplo):
     np.testing.assert_array_equal(status, np.zeros((2, 3), "i4"), strict=True)
 
 
-def test_drivers(rng, in_place, driver):
+def test_drivers(rng, in_place, host_driver):
     for n in (4, 33):
-        skip_unless_taken(driver, n)
+        skip_unless_taken(host_driver, n)
         a = random_hermitian(rng, (5, n, n), "f8")
-        w, v = jax.jit(lambda a: bed.eigh(a, driver=driver))(a)
+        w, v = jax.jit(lambda a: bed.eigh(a, driver=host_driver))(a)
         assert_eigh(a, np.asarray(w), np.asarray(v))
 
 

@@ -54,3 +54,23 @@ def dirty(size):
     memory = np.full(size, DIRT, np.uint8)
     _given.append(weakref.ref(memory))
     return memory
+
+
+class Lent:
+    """Memory by the description of an array interface."""
+
+    def __init__(self, interface):
+        self.__array_interface__ = interface
+
+
+def at(address, shape, dtype, strides=None):
+    """Any address as an array."""
+    dtype = np.dtype(dtype)
+    interface = {
+        "version": 3,
+        "data": (int(address), False),
+        "shape": tuple(int(x) for x in shape),
+        "typestr": f"|V{dtype.itemsize}",  # some dtypes have no other
+        "strides": strides and tuple(int(x) for x in strides),
+    }
+    return np.asarray(Lent(interface)).view(dtype)

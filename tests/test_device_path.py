@@ -1,0 +1,96 @@
+"""Tests of GPUs run on a device: on the stand-in, where there is none."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cuda_emulator
+from drivers import Driver, fetch, no_gpu, put
+
+TESTS = Path(__file__).parent
+QUIET = ("-q", "-p", "no:cacheprovider")
+# One kernel of each kind: a thread, lanes, a block for each matrix.
+KERNELS = ("4-f4", "9-c16", "36-f4")
+
+
+def pytest_on_the_stand_in(*words, kernels="", change=""):
+    """Counts of outcomes and the output of a run in a process of its own."""
+    code = f"import cuda_stand_in\ncuda_stand_in.install()\n{change}\n"
+    code += "import pytest, sys\nsys.exit(pytest.main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *QUIET, "-m", "gpu", *words],
+        cwd=TESTS.parent,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+            "BED_STAND_IN_KERNELS": kernels,
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    last = done.stdout.strip().splitlines()[-1]
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", last)}
+    return counts, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(
+    cuda_emulator.missing() is not None,
+    reason=f"the CUDA emulator {cuda_emulator.missing()}",
+)
+def test_the_zoo_through_the_kernels():
+    """Arrays of the stand-in, bed's launches, the kernels themselves."""
+    names = [f"tests/test_engines.py::test_zoo[raw_cuda-{each}]" for each in KERNELS]
+    counts, output = pytest_on_the_stand_in(*names, kernels="emulated")
+    assert counts == {"passed": len(KERNELS)}, output
+
+
+WRONG = """
+from bed.engines import numba_cpu
+right = numba_cpu.eigh
+
+def wrong(a, *arguments, **options):
+    w, v, status = right(a, *arguments, **options)
+    w[-1] += 1
+    return w, v, status
+
+numba_cpu.eigh = wrong
+"""
+
+
+@pytest.mark.parametrize("change", ["", WRONG], ids=["right", "wrong"])
+def test_every_engine_of_the_device_is_tested(change):
+    words = ("tests/test_eigh.py", "tests/test_engines.py", "-k")
+    names = "(batched_equals or bad_matrices or any_strides or fills) and not reference"
+    counts, output = pytest_on_the_stand_in(*words, names, change=change)
+    if change:
+        assert counts["failed"] > 40, output
+    else:
+        assert counts.keys() <= {"passed", "skipped", "deselected"}, output
+        assert counts["passed"] > 100 > counts["skipped"]
+
+
+@pytest.mark.skipif(no_gpu() is None, reason="there is a GPU")
+def test_without_a_device_it_is_said_what_is_missing():
+    test = "tests/test_eigh.py::test_one_by_one"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *QUIET, "-rs", "-m", "gpu", test],
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "1 skipped" in done.stdout
+    assert "needs a GPU and CuPy; devices here: cpu" in done.stdout
+
+
+def test_host_arrays_stay_where_they_are(rng):
+    a = rng.standard_normal((2, 3, 3))
+    assert put(a, Driver("numba_cpu")) is a
+    assert fetch((a, None)) == (a, None)
+    assert isinstance(fetch(np.linalg.eigh(a)), type(np.linalg.eigh(a)))
