@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from drivers import no_gpu, parameters
 
 # In the environment, so that the processes of a parallel run share it.
 SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
-
+GPU_TESTS = Path(__file__).parent / "gpu"
 
 register(emulated.ENGINE)
 
@@ -21,10 +22,11 @@ register(emulated.ENGINE)
 def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
-    if reason := no_gpu():
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason=reason))
+    for item in items:
+        if item.path.parent == GPU_TESTS:
+            item.add_marker("gpu")
+        if item.get_closest_marker("gpu") and no_gpu():
+            item.add_marker(pytest.mark.skip(reason=no_gpu()))
 
 
 def pytest_report_header():

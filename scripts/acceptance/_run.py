@@ -27,6 +27,8 @@ class Part:
     # Then "passed", "failed", "not run" for want of something, "left out" of time.
     state: str = "running"
     seconds: float = 0.0
+    # Whether there was more to check.
+    stopped: bool = False
     failed: int = 0
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -97,7 +99,7 @@ class Run:
     smoke: bool
     seed: int
     peers: Path | None = None
-    start: float = field(default_factory=time.perf_counter)
+    start: float = field(default_factory=time.monotonic)
     parts: list[Part] = field(default_factory=list)
     environment: dict = field(default_factory=dict)
     # Of the timing part: see timings.py.
@@ -106,7 +108,7 @@ class Run:
 
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self.start
+        return time.monotonic() - self.start
 
     def left(self) -> float:
         """Seconds of the time budget that are left."""
@@ -120,13 +122,13 @@ class Run:
         """Random numbers that depend on the seed and on words alone."""
         return np.random.default_rng([self.seed, *" ".join(map(str, words)).encode()])
 
-    def do(self, name: str, function, finish=lambda: None) -> Part:
+    def do(self, name: str, function, finish=lambda: None, title: str = "") -> Part:
         """Run a part; whatever it raises is a failure of this part alone.
 
         `finish` waits for the device, so that an error on it is charged to the part
         that caused it.
         """
-        title = (function.__doc__ or name).strip().splitlines()[0].rstrip(".")
+        title = title or (function.__doc__ or name).strip().splitlines()[0].rstrip(".")
         part = Part(name, title)
         self.parts.append(part)
         if self.left() <= 0:
@@ -134,16 +136,17 @@ class Run:
             self.say(f"{name}: left out, no time left")
             return part
         self.say(f"{name}: {title} …")
-        began = time.perf_counter()
+        began = time.monotonic()
         with part.attempt("stopped"):
             function(self, part)
             finish()
-        part.seconds = time.perf_counter() - began
+        part.seconds = time.monotonic() - began
         if part.failed:
             part.state = "failed"
         else:
             part.state = "passed" if part.cases else "not run"
+            part.state = "left out" if part.stopped else part.state
         self.say(f"{name}: {part.state}, {part.cases} cases, {part.seconds:.1f} s")
-        for text in part.failures[:5] or (part.notes if not part.cases else ()):
+        for text in part.failures[:5] or (part.notes if part.state != "passed" else ()):
             self.say(f"  {text}")
         return part

@@ -4,25 +4,13 @@ import platform
 import re
 import shutil
 import subprocess
-from importlib import metadata
 
 import cupy
 
 import bed
-from bed._config import processor
+from bed._config import installed_versions, processor
 
 from . import ROOT
-
-PACKAGES = (
-    "numpy",
-    "scipy",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "numba-cuda",
-    "torch",
-    "jax",
-    "jaxlib",
-)
 
 
 def describe() -> dict:
@@ -43,11 +31,7 @@ def describe() -> dict:
         "cupy": cupy.__version__,
         "commit": _commit(),
     }
-    for name in PACKAGES:
-        try:
-            facts[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    facts |= dict(each.split() for each in installed_versions())
     return {key: value for key, value in facts.items() if value not in (None, "")}
 
 

@@ -1,11 +1,11 @@
-"""Sizes of a batch at which something changes inside."""
+"""Batches of millions, and of more elements than an int32 counts."""
 
 import numpy as np
 
 import bed
 
 from . import _device as device
-from ._cases import hermitian, kernels
+from ._cases import hermitian
 from ._device import differences, get, put, repeated, solve
 
 # Matrices that large batches repeat; prime, so that no block boundary falls on the same
@@ -23,21 +23,6 @@ BEYOND_INT32 = (
 ELEMENTS = 2**31
 # Of the free memory a batch may take this share.
 SHARE = 0.8
-
-
-def boundaries(run, part) -> None:
-    """Batches that end at, before and behind the end of a block, for every kernel."""
-    for n, dtype, layout, vectors in kernels(run.smoke, values_too=True):
-        what = f"n = {n}, {dtype}, vectors {vectors}"
-        size = layout.matrices
-        with part.attempt(what):
-            a = hermitian(run.rng("boundaries", dtype, n), 3 * size + 1, n, dtype)
-            expected = solve(put(a), vectors=vectors)
-            for end in (size, 2 * size, 3 * size):
-                for batch in (end - 1, end, end + 1):
-                    result = solve(put(a[:batch]), vectors=vectors)
-                    rows = tuple(x[:batch] for x in expected)
-                    part.same(result, rows, f"{what}, batch {batch}")
 
 
 def ten_million(run, part) -> None:

@@ -1,4 +1,4 @@
-"""Streams, CUDA graphs, and what a call leaves as it was."""
+"""Streams and CUDA graphs."""
 
 import time
 
@@ -102,26 +102,3 @@ def replayed(part, batches, whole, what) -> None:
             graph.launch(stream=stream)
             stream.synchronize()
             part.same(get(result), expected[i], f"graph: {what}, data {i}")
-
-
-def unchanged(run, part) -> None:
-    """Current device and stream, and the input, are as they were."""
-    stream = cupy.cuda.Stream(non_blocking=True)
-    for kind, n in KINDS:
-        host = hermitian(run.rng("unchanged", n), 100, n, np.dtype(kind))
-        a = put(host)
-        synchronize()
-        for context in (cupy.cuda.Stream.null, stream):
-            with context:
-                before = _current()
-                result = bed.eigh(a), bed.eigvalsh(a, "U")
-                part.expect(_current() == before, f"{_current()} after {before}")
-                part.expect(
-                    result[0].eigenvalues.device.id == a.device.id, "another device"
-                )
-                context.synchronize()
-        part.same(get(a), host, f"the input, n = {n}, {host.dtype}")
-
-
-def _current() -> tuple[int, int]:
-    return cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
