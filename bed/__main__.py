@@ -1,14 +1,13 @@
 """``python -m bed demo | info | bench``."""
 
-import argparse
-
 from . import __version__
+from ._console import ArgumentParser
 from .cli import bench, demo, info
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m bed", description=__doc__)
+    parser = ArgumentParser(prog="python -m bed", description=__doc__)
     parser.add_argument("--version", action="version", version=f"bed {__version__}")
     commands = parser.add_subparsers(required=True, metavar="demo | info | bench")
     for command in (demo, info, bench):

@@ -26,6 +26,8 @@ from pathlib import Path
 
 from acceptance import ROOT, device_tests
 
+from bed._console import ArgumentParser, show
+
 # In this order: a list of tests, or module of `acceptance` and function.
 PARTS = {
     "compile": ("compile", "compile_kernels"),
@@ -54,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the parts, write the report, return the exit code."""
     options = parse(arguments)
     if missing := nothing_to_run_on():
-        print(f"gpu_acceptance: {missing}", file=sys.stderr)
+        show(f"gpu_acceptance: {missing}", file=sys.stderr)
         return 2
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -65,13 +67,13 @@ def main(arguments: list[str] | None = None) -> int:
     worker = _worker.Worker()
     found, problem = worker.call(_worker.facts, run, seconds=PATIENCE)
     if found is None:
-        print(f"gpu_acceptance: {problem}", file=sys.stderr)
+        show(f"gpu_acceptance: {problem}", file=sys.stderr)
         return 2
     run.environment = found
     run.environment["short_name"] = environment.short_name(found["device"])
     for name, value in run.environment.items():
-        print(f"{name}: {value}")
-    print(f"seed: {run.seed}", flush=True)
+        show(f"{name}: {value}")
+    show(f"seed: {run.seed}")
     for name in options.only or PARTS:
         if name in device_tests.PARTS:
             tests = partial(device_tests.run_tests, name, options.wheels)
@@ -84,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a tiny version, seconds")

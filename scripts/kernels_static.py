@@ -8,7 +8,6 @@ registers, spills, shared memory, the blocks of a multiprocessor that these allo
 the warp instructions of a step of a QR sweep, one rotation of all matrices of a warp.
 """
 
-import argparse
 import csv
 import ctypes
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bed._console import ArgumentParser, show
 from bed.engines.raw_cuda._layouts import Layout, instantiations
 from bed.engines.raw_cuda._module import OPTIONS, source
 
@@ -212,12 +212,12 @@ def row(layout: Layout, dtype: str, architecture: str) -> dict:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the table; `--smoke` compiles one kernel of each kind and prints it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
     if nvrtc() is None:
-        print("NVRTC is not installed: pip install nvidia-cuda-nvrtc", file=sys.stderr)
+        show("NVRTC is not installed: pip install nvidia-cuda-nvrtc", file=sys.stderr)
         return 1
     jobs = [
         (layout, dtype, architecture)

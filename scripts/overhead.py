@@ -18,6 +18,7 @@ import numpy as np
 import bed
 from bed import engines
 from bed._config import installed_versions, processor
+from bed._console import ArgumentParser, show
 from bed.engines._threads import thread_count
 from bed.testing.clock import in_turns
 
@@ -30,28 +31,28 @@ def main(arguments: list[str] | None = None) -> int:
     shape = (options.batch, options.n, options.n)
     a = np.eye(options.n, dtype=options.dtype) + np.ones(shape, options.dtype)
     pairs = {name: calls(wrap(a)) for name, wrap in wraps().items()}
-    print(f"{processor()}; {', '.join(installed_versions())}")
-    print(
+    show(f"{processor()}; {', '.join(installed_versions())}")
+    show(
         f"{a.dtype} {shape}; engine {bed.explain(a).engine}, {thread_count()} threads; "
         f"medians of {options.calls} calls, in µs"
     )
-    print(f"{'array':24}{'bed.eigh':>10}{'engine':>10}{'overhead':>10}")
+    show(f"{'array':24}{'bed.eigh':>10}{'engine':>10}{'overhead':>10}")
     overhead = {}
     for name, (ours, bare) in medians(pairs, options.calls).items():
         overhead[name] = ours - bare
-        print(f"{name:24}{ours:10.1f}{bare:10.1f}{ours - bare:10.1f}")
+        show(f"{name:24}{ours:10.1f}{bare:10.1f}{ours - bare:10.1f}")
     if LIMITED not in overhead:
-        print(f"limit of {options.limit:g} µs: not checked, torch is not installed")
+        show(f"limit of {options.limit:g} µs: not checked, torch is not installed")
         return 0
     above = overhead[LIMITED] > options.limit
     verdict = "EXCEEDED" if above else "kept"
-    print(f"limit of {options.limit:g} µs for {LIMITED}: {verdict}")
+    show(f"limit of {options.limit:g} µs for {LIMITED}: {verdict}")
     return int(above)
 
 
 def parse(arguments) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--limit", type=float, default=60.0, help="µs, for torch")

@@ -7,7 +7,6 @@ One thread each. The part of the table for the other device stays as it is. Time
 compared within one run, engine against engine in turns, and only their ratios are kept.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -21,9 +20,10 @@ if __name__ == "__main__":
 import numpy as np
 
 from bed._config import devices, installed_versions, processor
+from bed._console import ArgumentParser, progress, show
 from bed._dispatch import policy
 from bed._dispatch.interop import put
-from bed.cli._peers import awaited, progress
+from bed.cli._peers import awaited
 from bed.engines import DTYPES, engines
 from bed.testing.clock import in_turns
 from bed.testing.matrices import random_hermitian
@@ -47,7 +47,7 @@ ROUNDS, ENOUGH = 15, 5.0
 
 
 def main(arguments=None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--n", type=int, nargs="+", default=SIZES, metavar="N")
     parser.add_argument("--output", type=Path, default=TABLE)
@@ -67,7 +67,7 @@ def main(arguments=None) -> int:
                 for n in sorted(options.n)
             ]
             found = merged(ratios, dtype.name, eigenvectors)
-            print(*found, sep="\n", flush=True)
+            show(*found)
             rows += found
     rows.append(policy.Row("any", None, None, BEYOND[options.device], {}))
     table = json.loads(TABLE.read_text(encoding="utf-8"))

@@ -1,6 +1,5 @@
 """Where the command line computes, and its peers, which it holds at one thread."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -50,9 +49,3 @@ def torch_call(name: str, a) -> Callable:
 
     function, tensor = getattr(torch.linalg, name), torch.from_numpy(a)
     return lambda: function(tensor)
-
-
-def progress(text: str) -> None:
-    """Show on a terminal what is being worked on, over the last such line."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import numpy as np
 import bed
 
 from .._config import installed_versions, processor
+from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
@@ -22,7 +23,6 @@ from ._peers import (
     best_device,
     one_blas_thread,
     one_torch_thread,
-    progress,
     torch_call,
 )
 
@@ -82,10 +82,10 @@ def run(options) -> int:
         f"seed {seed}; {device}; bed: {thread_count()} threads; "
         "numpy and torch: one thread, on the CPU"
     )
-    print(machine, setting, HEADER, sep="\n")
+    show(machine, setting, HEADER)
     lines = []
     for line in _lines(np.random.default_rng(seed), device, options):
-        print(line, flush=True)
+        show(line)
         lines.append(line)
     if options.csv:
         with options.csv.open("w", newline="", encoding="utf-8") as file:

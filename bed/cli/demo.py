@@ -7,12 +7,13 @@ import numpy as np
 import bed
 
 from .._config import config_text
+from .._console import progress, show
 from .._data import real_matrices
 from .._dispatch.interop import put, to_host
 from ..engines._threads import thread_count
 from ..testing.accuracy import PROMISE, Errors, measure
 from ..testing.clock import in_turns
-from ._peers import awaited, best_device, one_blas_thread, progress
+from ._peers import awaited, best_device, one_blas_thread
 
 
 class Row(NamedTuple):
@@ -38,7 +39,7 @@ def add_arguments(parser) -> None:
 def run(options) -> int:
     """Print the table, write the picture; fails if an error passes the promise."""
     device = best_device()
-    print(config_text(), end="\n\n")
+    show(config_text(), "")
     progress("compiling (once per machine) …")
     matrices = real_matrices()
     for n, dtype in {(a.shape[-1], a.dtype) for a, _ in matrices.values()}:
@@ -48,10 +49,10 @@ def run(options) -> int:
         progress(f"{i}/{len(matrices)} {name}")
         rows.append(_solve(name, a, w, device, options.driver))
     progress("")
-    print(_table(rows, device))
+    show(_table(rows, device))
     worst = max(max(row.errors.worst()) for row in rows)
     held = worst <= PROMISE
-    print(
+    show(
         f"\nworst error {worst:.2f} n·eps: "
         + ("within" if held else "ABOVE")
         + f" the {PROMISE} n·eps that bed promises"
@@ -59,7 +60,7 @@ def run(options) -> int:
     progress("drawing …")
     _draw(rows, options.out)
     progress("")
-    print(f"picture: {options.out}")
+    show(f"picture: {options.out}")
     return 0 if held else 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bed._console import show
 from bed.testing.checks import assert_same_bits, examine
 
 # Failures of a part that are kept word for word; the rest is counted.
@@ -116,7 +117,7 @@ class Run:
 
     def say(self, text: str) -> None:
         """A progress line."""
-        print(f"[{self.elapsed():6.1f} s] {text}", flush=True)
+        show(f"[{self.elapsed():6.1f} s] {text}")
 
     def rng(self, *words) -> np.random.Generator:
         """Random numbers that depend on the seed and on words alone."""

@@ -29,8 +29,8 @@ def write(run, folder: Path) -> list[Path]:
         "left_out": run.left_out,
         "targets": [asdict(verdict) for verdict in verdicts],
     }
-    paths[0].write_text(json.dumps(data, indent=1, default=float) + "\n")
-    paths[1].write_text("\n".join(markdown(run, date, verdicts)) + "\n")
+    paths[0].write_text(json.dumps(data, indent=1, default=float) + "\n", "utf-8")
+    paths[1].write_text("\n".join(markdown(run, date, verdicts)) + "\n", "utf-8")
     return paths
 
 

@@ -45,6 +45,7 @@ def sanitizer(run, part) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
         )
         for tool in TOOLS
     }
