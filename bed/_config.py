@@ -7,6 +7,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from ._console import show
 from ._version import __version__
 from .engines import engines
 from .engines._threads import thread_count
@@ -34,7 +35,7 @@ def show_config() -> None:
     >>> bed.show_config()  # doctest: +ELLIPSIS
     bed ...
     """
-    print(config_text())
+    show(config_text())
 
 
 def config_text() -> str:
@@ -68,7 +69,8 @@ def installed_versions() -> list[str]:
 def processor() -> str:
     """The processor's own name where the system tells it."""
     if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        for line in text.splitlines():
             if line.startswith("model name"):
                 return f"{line.partition(':')[2].strip()} ({platform.machine()})"
     return platform.processor() or platform.machine()

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ._console import printable
 from ._dispatch import interop
 from ._dispatch.dtypes import compute_dtype
 from ._dispatch.normalize import normalize
@@ -27,13 +28,14 @@ class Explanation:
     compute_dtype: str
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.batch} matrices of {self.n} × {self.n}, {self.dtype} "
             f"(computed in {self.compute_dtype}), {self.device} memory\n"
             f"engine {self.engine}: {self.summary}\n"
             f"because: {self.reason}"
             + (f"\nmeasured: {self.measured}" if self.measured else "")
         )
+        return printable(text)  # by the print of whoever asked
 
     __repr__ = __str__
 

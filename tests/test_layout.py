@@ -16,12 +16,14 @@ ROOT = Path(bed.__file__).parent
 TESTS = Path(__file__).parent
 SCRIPTS = sorted((TESTS.parent / "scripts").rglob("*.py"))
 SOURCES = sorted(ROOT.rglob("*.py"))
+SCRIPTS = sorted((TESTS.parent / "scripts").rglob("*.py"))
 
 # Lower layers may not import from higher ones; the name is the module under `bed`, and
 # the longest match counts.
 LAYERS = {
     "_version": 0,
     "_status": 0,
+    "_console": 0,
     "testing": 0,
     "_data": 0,
     "engines.scalar": 0,
@@ -100,6 +102,18 @@ def test_imports_go_downwards(path):
         others = [e for e in rest if name.startswith(f"engines.{e}")]
         assert not others, f"bed.{module} imports another engine: bed.{name}"
         assert inside or _layer(name) <= _layer(module), f"bed.{module} ← bed.{name}"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *SCRIPTS], ids=str)
+def test_one_function_prints(path):
+    """It alone knows what a console can show; see `bed._console`."""
+    if path == ROOT / "_console.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            assert name not in ("print", "sys.stdout.write", "sys.stderr.write")
+            assert name != "argparse.ArgumentParser", "its help is printed"
 
 
 def test_every_package_is_a_registered_engine():
