@@ -16,6 +16,11 @@ from ._dispatch.normalize import raise_unless_square
 
 __all__ = ["eigh", "eigvalsh"]
 
+_OLDEST = (0, 10)
+_INSTALL = (
+    "pip install 'batched-ed[jax]', with Python 3.11 or newer, as JAX has from 0.10 on"
+)
+
 
 def eigh(
     a: Any, UPLO: str | None = None, symmetrize_input: bool = True, **options: Any
@@ -50,7 +55,7 @@ def eigh(
         As `bed.eigh`. Also ValueError for ``check="hermitian"`` together with
         `symmetrize_input`, which would leave nothing to find.
     ImportError
-        JAX is not installed.
+        JAX is not installed, or older than 0.10.
 
     Notes
     -----
@@ -93,11 +98,21 @@ def eigvalsh(
     return _eigh.eigvalsh(_read(a, symmetrize_input, options), UPLO or "L", **options)
 
 
+def _jax():
+    """JAX, which is not imported before it is needed."""
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(f"bed.jax needs JAX: {_INSTALL}") from error
+    if jax.__version_info__ < _OLDEST:
+        raise ImportError(f"bed.jax does not know JAX {jax.__version__}: {_INSTALL}")
+    return jax
+
+
 def _read(a, symmetrize, options):
     """What the solver is given, as an array of JAX."""
-    import jax
-    import jax.numpy as jnp
-
+    jax = _jax()
+    jnp = jax.numpy
     a = jnp.asarray(a)
     if not symmetrize:
         return a

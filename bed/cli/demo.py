@@ -1,5 +1,6 @@
 """Decompose real matrices, check every result against exact eigenvalues, draw them."""
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -57,10 +58,13 @@ def run(options) -> int:
         + ("within" if held else "ABOVE")
         + f" the {PROMISE} n·eps that bed promises"
     )
-    progress("drawing …")
-    _draw(rows, options.out)
-    progress("")
-    show(f"picture: {options.out}")
+    if find_spec("matplotlib") is None:
+        show("no picture: it needs matplotlib (pip install matplotlib)")
+    else:
+        progress("drawing …")
+        _draw(rows, options.out)
+        progress("")
+        show(f"picture: {options.out}")
     return 0 if held else 1
 
 
