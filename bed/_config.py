@@ -25,6 +25,11 @@ _PACKAGES = (
     "jax",
 )
 
+_NO_CUPY = (
+    "CuPy, which finds them, is not installed: pip install 'batched-ed[cuda12]' or "
+    "'batched-ed[cuda13]'"
+)
+
 
 def show_config() -> None:
     """Print versions, devices, engines and caches, for reports and for the curious.
@@ -46,11 +51,13 @@ def config_text() -> str:
     lines.append("devices: " + ", ".join(devices()))
     lines.append("engines:")
     for engine in engines():
-        state = engine.missing() or "ready"
+        state = engine.missing()
+        if state is None and "cpu" not in engine.devices:
+            state = no_gpu()
         lines.append(
             f"  {engine.name:10} {'/'.join(engine.devices):8} {engine.summary}"
         )
-        lines.append(f"  {'':10} {'':8} {state}")
+        lines.append(f"  {'':10} {'':8} {state or 'ready'}")
     lines.append("compiled code: " + (cache_directory() or "none yet"))
     return "\n".join(lines)
 
@@ -78,18 +85,35 @@ def processor() -> str:
 
 def devices() -> list[str]:
     """The CPU, and the GPUs that CuPy finds a driver for."""
-    found = ["cpu"]
+    gpus, problem = _gpus()
+    return ["cpu", *gpus, *([problem] if problem else [])]
+
+
+def no_gpu() -> str | None:
+    """Why nothing can be solved in GPU memory here, or None."""
+    gpus, problem = _gpus()
+    if gpus:
+        return None
+    return f"needs a GPU: {problem or _NO_CUPY}"
+
+
+def _gpus() -> tuple[list[str], str]:
+    """The GPUs, and what is in the way of finding them where CuPy is."""
     if find_spec("cupy") is None:
-        return found
+        return [], ""
     try:
         import cupy
 
-        for i in range(cupy.cuda.runtime.getDeviceCount()):
-            name = cupy.cuda.runtime.getDeviceProperties(i)["name"].decode()
-            found.append(f"cuda:{i} {name}")
+        runtime = cupy.cuda.runtime
+        names = [
+            runtime.getDeviceProperties(i)["name"].decode()
+            for i in range(runtime.getDeviceCount())
+        ]
     except Exception as error:  # CuPy fails in many ways on a machine without a driver
-        found.append(f"no CUDA device ({type(error).__name__})")
-    return found
+        return [], f"no CUDA device ({type(error).__name__})"
+    return [f"cuda:{i} {name}" for i, name in enumerate(names)], (
+        "" if names else "no CUDA device"
+    )
 
 
 def cache_directory() -> str | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ._config import no_gpu
 from ._console import printable
 from ._dispatch import interop
 from ._dispatch.dtypes import compute_dtype
@@ -121,13 +122,15 @@ def warmup(
     Raises
     ------
     TypeError, ValueError, ImportError
-        As `bed.eigh` would for such arrays.
+        As `bed.eigh` would for such arrays; ImportError also where CuPy finds no GPU.
 
     Examples
     --------
     >>> import bed
     >>> bed.warmup(8, "float32")
     """
+    if device == "cuda" and (problem := no_gpu()):
+        raise ImportError(f"device='cuda' {problem}")
     if dtype is None:
         dtype = DTYPES
     for each in dtype if isinstance(dtype, tuple | list) else (dtype,):

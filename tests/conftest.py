@@ -9,8 +9,9 @@ import pytest
 
 import bed
 import emulated
+from bed._config import no_gpu
 from bed.engines import register
-from drivers import no_gpu, parameters
+from drivers import parameters
 
 # In the environment, so that the processes of a parallel run share it.
 SEED = int(os.environ.setdefault("BED_TEST_SEED", str(secrets.randbits(32))))
@@ -22,11 +23,12 @@ register(emulated.ENGINE)
 def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
+    reason = no_gpu()
     for item in items:
         if item.path.parent == GPU_TESTS:
             item.add_marker("gpu")
-        if item.get_closest_marker("gpu") and no_gpu():
-            item.add_marker(pytest.mark.skip(reason=no_gpu()))
+        if reason and item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_report_header():

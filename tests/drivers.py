@@ -4,14 +4,12 @@ Tests of the contract make NumPy arrays and judge NumPy arrays. Where an engine 
 in GPU memory, `eigh` and `eigvalsh` of this module carry them there and back.
 """
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 import bed
 from bed import engines
-from bed._config import devices
+from bed._config import no_gpu
 
 
 class Driver(str):
@@ -23,14 +21,6 @@ class Driver(str):
         self = super().__new__(cls, name)
         self.device = device
         return self
-
-
-@cache
-def no_gpu():
-    """Why tests of GPUs cannot run here, or None."""
-    if any(device.startswith("cuda:") for device in devices()):
-        return None
-    return f"needs a GPU and CuPy; devices here: {', '.join(devices())}"
 
 
 def parameters(device, same_bits_only=False):

@@ -16,9 +16,9 @@ import numpy as np
 
 import bed
 import cuda_emulator
+from bed._config import no_gpu
 from bed.engines import Engine, allocate
 from cuda_emulator import Buffer
-from drivers import no_gpu
 
 SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from threadpoolctl import threadpool_limits
 
-from .._config import devices
+from .._config import no_gpu
 
 # In a context of its own NumPy has one thread for BLAS.
 one_blas_thread = partial(threadpool_limits, limits=1, user_api="blas")
@@ -14,7 +14,7 @@ one_blas_thread = partial(threadpool_limits, limits=1, user_api="blas")
 
 def best_device() -> str:
     """``"cuda"`` if CuPy finds a GPU, else ``"cpu"``."""
-    return "cuda" if any(d.startswith("cuda:") for d in devices()) else "cpu"
+    return "cpu" if no_gpu() else "cuda"
 
 
 def awaited(solve: Callable, device: str) -> Callable:

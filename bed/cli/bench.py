@@ -10,7 +10,7 @@ import numpy as np
 
 import bed
 
-from .._config import installed_versions, processor
+from .._config import installed_versions, no_gpu, processor
 from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
@@ -76,6 +76,8 @@ def add_arguments(parser) -> None:
 def run(options) -> int:
     """Print one line for every combination of the options."""
     device = options.device or best_device()
+    if device == "cuda" and (problem := no_gpu()):
+        raise SystemExit(f"--device cuda {problem}")
     seed = secrets.randbits(32) if options.seed is None else options.seed
     machine = f"{processor()}; {', '.join(installed_versions())}"
     setting = (
