@@ -12,6 +12,7 @@ import pytest
 import cuda_emulator
 from bed._config import no_gpu
 from drivers import Driver, fetch, put
+from interpreter import run_python
 
 TESTS = Path(__file__).parent
 QUIET = ("-q", "-p", "no:cacheprovider")
@@ -95,3 +96,24 @@ def test_host_arrays_stay_where_they_are(rng):
     assert put(a, Driver("numba_cpu")) is a
     assert fetch((a, None)) == (a, None)
     assert isinstance(fetch(np.linalg.eigh(a)), type(np.linalg.eigh(a)))
+
+
+STRIDES = """
+import cuda_stand_in
+cuda_stand_in.install()
+import cupy, numpy as np
+from drivers import Driver, fetch, put
+from interpreter import run_python
+
+x = np.arange(240.0).reshape(4, 6, 10)
+views = x[::-1, ::2, 1::3], x.T, np.broadcast_to(x[:1], x.shape), x[:0], x[2, 3, 4:5]
+for view in (*views, x.astype(">f4"), np.frombuffer(b"0" + x.tobytes(), "f8", 9, 1)):
+    there = put(view, Driver("raw_cuda", "cuda"))
+    assert isinstance(there, cupy.ndarray) and there.dtype.isnative
+    np.testing.assert_array_equal(fetch(there), view)
+    print(not view.dtype.isnative or there.strides == view.strides)
+"""
+
+
+def test_arrays_on_a_device_have_the_strides_of_the_host():
+    assert run_python(STRIDES).split() == ["True"] * 7

@@ -142,7 +142,8 @@ def test_a_wrong_result_fails_the_run(tmp_path):
 
 
 FAULTS = {
-    "raise MemoryError('illegal access')": "illegal access",
+    # Nothing works in that process any more, as after a fault of a kernel.
+    "cupy.asarray = None; raise MemoryError('illegal access')": "illegal access",
     "os._exit(3)": "the process ended with 3",
 }
 
@@ -190,6 +191,15 @@ def test_tests_that_crash_are_a_failure_of_their_part(tmp_path):
     data, _ = report(tmp_path)
     assert [part["state"] for part in data["parts"]] == ["failed", "passed"]
     assert "pytest ended with 7" in data["parts"][0]["failures"][0]
+
+
+def test_tests_that_hang_are_stopped(tmp_path):
+    change = PYTEST_CRASHES.replace("os._exit(7)", "time.sleep(600)")
+    words = "--only", "spectra", "--minutes", "0.2"
+    assert run(tmp_path, *words, change=f"import time\n{change}").returncode == 1
+    (part,) = report(tmp_path)[0]["parts"]
+    assert part["state"] == "left out"
+    assert "stopped, no time left" in part["notes"][0]
 
 
 WITHOUT_PYTEST = """
