@@ -85,6 +85,8 @@ def eigh_jvp(
     # The diagonal of M by itself: torch has no rule for `linalg.diagonal` under vmap.
     dw = xp.sum(_real(xp, xp.conj(v) * da_v), axis=-2)
     f, s = inverse_gaps(w, gradient, degree)
+    if _is_complex(xp, m):  # said in words, for JAX's strict promotion
+        f, s = xp.astype(f, m.dtype), xp.astype(s, m.dtype)
     return dw, v @ (f * m) / s
 
 
