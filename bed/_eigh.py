@@ -128,7 +128,7 @@ def eigh(
     """
     method = normalize_method(gradient, degree, check_phase)
     library = library_of(a)
-    if library.traces(a):
+    if library.traces(a) or library.spreads(a):
         w, v, status = _autograd(library.name).eigh(a, UPLO, check, driver, method)
     else:
         w, v, status = solve.eigh(library, a, UPLO, check, driver)
@@ -160,7 +160,7 @@ def eigvalsh(
     array([1., 3.])
     """
     library = library_of(a)
-    if library.traces(a):
+    if library.traces(a) or library.spreads(a):
         w, status = _autograd(library.name).eigvalsh(a, UPLO, check, driver)
     else:
         w, _, status = solve.eigh(library, a, UPLO, check, driver, eigenvectors=False)

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 import bed
+from bed._derivative.method import METHODS
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import DTYPES, SIZES, planted, random_hermitian, stack, zoo
 
@@ -203,6 +205,80 @@ def test_a_failed_matrix_leaves_gradients_of_others(rng):
     np.testing.assert_allclose(g[::2], expected[::2], rtol=0, atol=1e-12)
 
 
+FAILED = {
+    "values": lambda solve, a: solve(a, return_info=True)[::2],
+    "vectors": lambda solve, a: solve(a, return_info=True)[1:],
+    "eigvalsh": lambda solve, a: bed.eigvalsh(a, return_info=True),
+}
+
+
+def _masked(name, **options):
+    """A loss of the matrices that did not fail."""
+
+    def loss(a):
+        x, status = FAILED[name](partial(bed.eigh, **options), a)
+        good = (status == 0).reshape(status.shape + (1,) * (x.ndim - status.ndim))
+        return (jnp.abs(jnp.where(good, x, 1)) ** 4).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("dtype", DOUBLE)
+@pytest.mark.parametrize("name", FAILED)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_failed_matrix_that_is_left_out_has_gradient_zero(rng, dtype, name, bad):
+    """Of the first order and the second, in reverse and in forward mode."""
+    good = _separated(rng, dtype, (3,))
+    a, da = good.at[1, 2, 0].set(bad), _hermitian(jnp.asarray(rng.random(good.shape)))
+    da = da.astype(dtype)
+    keep = jnp.asarray([0, 2])
+    loss = _masked(name)
+
+    def both(a):
+        _, slope = jax.jvp(loss, (a,), (da,))
+        return slope, *jax.jvp(jax.grad(loss), (a,), (da,))
+
+    slope, g, second = jax.jit(both)(a)
+    kept = (good[keep],), (da[keep],)
+    expected_slope = jax.jvp(loss, *kept)[1]
+    expected = jax.jvp(jax.grad(loss), *kept)
+    np.testing.assert_allclose(slope, expected_slope, rtol=1e-9)
+    for found, wanted in zip((g, second), expected, strict=True):
+        np.testing.assert_array_equal(found[1], 0)
+        np.testing.assert_allclose(found[keep], wanted, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options", [{"check_phase": True}, *({"gradient": m} for m in METHODS)], ids=str
+)
+def test_and_by_every_method(rng, options):
+    a = _separated(rng, "c16", (2,)).at[1, 2, 0].set(np.nan)
+    for name in ("values", "vectors"):
+        g = jax.jit(jax.grad(_masked(name, **options)))(a)
+        assert np.isfinite(g).all()
+        np.testing.assert_array_equal(g[1], 0)
+
+
+@pytest.mark.parametrize("dtype", DOUBLE)
+def test_a_failed_matrix_that_counts_has_gradient_nan(rng, dtype):
+    a = _separated(rng, dtype, (3,)).at[1, 2, 0].set(np.nan)
+    for loss in (
+        lambda a: bed.eigvalsh(a)[..., 0].sum(),
+        lambda a: bed.eigh(a)[0][..., 1].sum(),
+        lambda a: jnp.abs(bed.eigh(a)[1][..., 1, 2]).sum(),
+    ):
+        g = jax.jit(jax.grad(loss))(a)
+        assert np.isnan(g[1]).all() and np.isfinite(g[::2]).all()
+    # In forward mode, what does not move has no tangent; what does has NaN.
+    da = jnp.zeros_like(a).at[:, 0, 1].set(1)
+    for still in (1, 0):
+        tangents = jax.jvp(bed.eigh, (a,), (da.at[still].set(0),))[1]
+        for t in tangents:
+            assert np.isnan(t[1]).all() == (still == 0) == np.isnan(t[1]).any()
+            np.testing.assert_array_equal(t[still], 0)
+            assert np.isfinite(t[2]).all()
+
+
 def test_a_training_step(rng):
     """A linear map learns to whiten: the spectrum of the covariance becomes one."""
     x = jnp.asarray(rng.standard_normal((64, 5)) * [1, 2, 3, 4, 5])
@@ -271,16 +347,26 @@ def test_jit_for_another_platform_is_refused(platform):
         traced.lower(lowering_platforms=(platform,))
 
 
-def test_large_batches_on_one_core():
-    """XLA has one thread then, and the call back must not wait for it.
+CALL_BACK = """
+        from jax.interpreters import mlir
+        from bed.autograd.jax import eigh as rules
+        mlir.register_lowering(rules._solve_p, rules._call_back, platform="cpu")
+"""
 
-    Two solves and two calls in flight, of this size: `jax.pure_callback` hangs.
+
+@pytest.mark.parametrize("lowering", ["", CALL_BACK], ids=["in place", "call back"])
+def test_large_batches_on_one_core(lowering):
+    """XLA has one thread then, which must not wait for itself or for Python's lock.
+
+    Two solves and two calls in flight, of this size, while the main thread computes in
+    Python: `jax.pure_callback` hangs.
     """
-    code = """if True:
+    code = f"""if True:
         import os
         if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+            os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
         import bed, jax
+        {lowering}
         a = jax.numpy.ones((100_000, 8, 8))
         @jax.jit
         @jax.grad
@@ -288,7 +374,9 @@ def test_large_batches_on_one_core():
             w, v = bed.eigh(a + a)
             return (w[..., None] * bed.eigh(a @ a)[1]).sum() + v.sum()
         for _ in range(3):
-            jax.block_until_ready([loss(a * k) for k in (1, 2)])
+            pending = [loss(a * k) for k in (1, 2)]
+            sum(range(100_000))
+            jax.block_until_ready(pending)
         print("done")
     """
     command = [sys.executable, "-c", code]

@@ -88,7 +88,7 @@ def as_for_cuda(monkeypatch, cupy):
     monkeypatch.setattr(xla_eigh, "TARGET", "bed_eigh_of_test_xla_cuda")
     handler = jax.ffi.pycapsule(xla_eigh.HANDLERS["cuda"])
     jax.ffi.register_ffi_target(xla_eigh.TARGET, handler, platform="cpu")
-    with xla_on_cpu.compiled_by(xla_eigh.lower):
+    with xla_on_cpu.compiled_by(partial(xla_eigh.lower, device="cuda")):
         yield jax.jit(lambda a: bed.eigh(a, driver="temporary"))
 
 
@@ -149,7 +149,7 @@ def test_another_xla_is_refused_with_a_warning(rng, monkeypatch, change, reason)
     monkeypatch.setattr(ffi, *change)
     a = random_hermitian(rng, (3, 5, 5), "f8")
     expected = bed.eigh(a)
-    with xla_on_cpu.compiled_by(rules._call_in_place):
+    with xla_on_cpu.compiled_by(partial(rules._call_in_place, platform="cuda")):
         with pytest.warns(RuntimeWarning, match=f"copy to the host and back.*{reason}"):
             result = jax.jit(bed.eigh)(a)
     assert_same_bits(tuple(np.asarray(x) for x in result), tuple(expected))
@@ -160,7 +160,7 @@ def test_without_cupy_a_warning_says_what_to_install(rng, monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda module: None)
     a = random_hermitian(rng, (3, 5, 5), "f8")
     xla_on_cpu.engine(monkeypatch, engines._REGISTRY["numba_cpu"].load())
-    with xla_on_cpu.compiled_by(rules._call_in_place):
+    with xla_on_cpu.compiled_by(partial(rules._call_in_place, platform="cuda")):
         with pytest.warns(RuntimeWarning, match="needs cupy: pip install"):
             w, v = jax.jit(lambda a: bed.eigh(a, driver="temporary"))(a)
     assert_eigh(a, np.asarray(w), np.asarray(v))

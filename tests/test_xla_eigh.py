@@ -20,12 +20,6 @@ def jax_x64():
         yield
 
 
-@pytest.fixture
-def in_place():
-    with xla_on_cpu.in_place():
-        yield
-
-
 def _general(rng, shape, dtype):
     """Both triangles filled, and not alike."""
     a = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
@@ -35,7 +29,7 @@ def _general(rng, shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 5, 16, 33])
 @pytest.mark.parametrize("uplo", ["L", "U"])
-def test_decompositions(rng, in_place, dtype, n, uplo):
+def test_decompositions(rng, dtype, n, uplo):
     a = _general(rng, (2, 3, n, n), dtype)
     solve = jax.jit(lambda a: bed.eigh(a, uplo, return_info=True))
     assert "custom_call @bed_eigh" in solve.lower(a).as_text()
@@ -48,7 +42,7 @@ def test_decompositions(rng, in_place, dtype, n, uplo):
     np.testing.assert_array_equal(status, np.zeros((2, 3), "i4"), strict=True)
 
 
-def test_drivers(rng, in_place, host_driver):
+def test_drivers(rng, host_driver):
     for n in (4, 33):
         skip_unless_taken(host_driver, n)
         a = random_hermitian(rng, (5, n, n), "f8")
@@ -57,7 +51,7 @@ def test_drivers(rng, in_place, host_driver):
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (1, 2, 1, 3, 3)])
-def test_leading_axes_and_vmap(rng, in_place, shape):
+def test_leading_axes_and_vmap(rng, shape):
     a = _general(rng, shape, "f8")
     w, v = jax.jit(bed.eigh)(a)
     assert_eigh(a, np.asarray(w), np.asarray(v))
@@ -67,7 +61,7 @@ def test_leading_axes_and_vmap(rng, in_place, shape):
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 0, 0), (2, 0, 3, 3)])
-def test_nothing_to_solve(in_place, monkeypatch, shape):
+def test_nothing_to_solve(monkeypatch, shape):
     def never(*_, **__):
         raise AssertionError("the engine was called")
 
@@ -80,7 +74,7 @@ def test_nothing_to_solve(in_place, monkeypatch, shape):
 
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "i4", "u1", "bool"])
 @pytest.mark.parametrize("x64", [True, False])
-def test_other_dtypes_are_converted_before(rng, in_place, dtype, x64):
+def test_other_dtypes_are_converted_before(rng, dtype, x64):
     jax.config.update("jax_enable_x64", x64)
     a = jnp.asarray(rng.integers(0, 5, (4, 6, 6)) + 2**8).astype(dtype)
     if dtype == "i4":  # more than float32 holds
@@ -92,7 +86,7 @@ def test_other_dtypes_are_converted_before(rng, in_place, dtype, x64):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
-def test_derivatives(rng, in_place, dtype):
+def test_derivatives(rng, dtype):
     a = jnp.asarray(planted(rng, np.arange(4) + rng.random((3, 4)) / 2, dtype))
 
     def loss(solve):
@@ -111,7 +105,7 @@ def test_derivatives(rng, in_place, dtype):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
-def test_calls_inside_a_loop(rng, in_place):
+def test_calls_inside_a_loop(rng):
     a = jnp.asarray(random_hermitian(rng, (3, 5, 5), "f8"))
 
     @jax.jit
@@ -127,7 +121,7 @@ def test_calls_inside_a_loop(rng, in_place):
     np.testing.assert_allclose(values, np.tile(bed.eigvalsh(a), (20, 1, 1)), atol=1e-12)
 
 
-def test_a_matrix_that_fails_says_so(rng, in_place):
+def test_a_matrix_that_fails_says_so(rng):
     a = _general(rng, (3, 4, 4), "f4")
     a[1, 2, 0] = np.nan
     w, v, status = jax.jit(lambda a: bed.eigh(a, return_info=True))(a)
@@ -136,6 +130,6 @@ def test_a_matrix_that_fails_says_so(rng, in_place):
     assert_eigh(a[::2], np.asarray(w[::2]), np.asarray(v[::2]))
 
 
-def test_wrong_drivers_are_told_when_it_compiles(in_place):
+def test_wrong_drivers_are_told_when_it_compiles():
     with pytest.raises(ValueError, match="nonsense"):
         jax.jit(lambda a: bed.eigh(a, driver="nonsense")).lower(jnp.eye(3))

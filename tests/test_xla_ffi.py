@@ -29,14 +29,8 @@ def jax_x64():
         yield
 
 
-@pytest.fixture
-def in_place():
-    with xla_on_cpu.in_place():
-        yield
-
-
 @pytest.mark.parametrize("error", [ZeroDivisionError("on purpose"), SystemExit("gone")])
-def test_exceptions_become_errors_of_xla(rng, in_place, monkeypatch, error):
+def test_exceptions_become_errors_of_xla(rng, monkeypatch, error):
     def fail(*_, **__):
         raise error
 
@@ -56,7 +50,7 @@ def _resident_bytes():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc here")
-def test_many_calls_keep_nothing(rng, in_place, monkeypatch):
+def test_many_calls_keep_nothing(rng, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("x" * 10_000)
 
@@ -79,13 +73,13 @@ def test_many_calls_keep_nothing(rng, in_place, monkeypatch):
     tracemalloc.start()
     call(10)
     before, _ = tracemalloc.get_traced_memory()
-    call(500)
+    call(2000)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert after - before < 500 * 100
+    assert after - before < 2000 * 100
 
 
-def test_threads_at_once(rng, in_place):
+def test_threads_at_once(rng):
     batches = [random_hermitian(rng, (50, 6, 6), "f8") for _ in range(4)]
     solve = jax.jit(bed.eigh)
 
@@ -99,22 +93,8 @@ def test_threads_at_once(rng, in_place):
 
 
 SCRIPT = """if True:
-    import os, sys
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    from functools import partial
     import bed, jax
-    from jax.interpreters import mlir
-    from bed.autograd.jax import eigh as rules
-    from bed.autograd.jax.xla import eigh as xla_eigh
-    lower = partial(xla_eigh.lower, device="cpu")
     jax.monitoring.register_event_listener(lambda event, **_: print(event))
-
-    def registered(context, operand, **options):
-        assert xla_eigh.problem("cpu") is None
-        return lower(context, operand, **options)
-
-    mlir.register_lowering(rules._solve_p, registered, platform="cpu")
 """
 
 
@@ -127,27 +107,6 @@ def _run(code):
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
-
-
-def test_large_batches_on_one_core():
-    """The handler waits for Python's lock, and must not have the thread that holds it.
-
-    Several calls in flight, while the main thread computes in Python.
-    """
-    code = """
-    a = jax.numpy.ones((50_000, 8, 8))
-    @jax.jit
-    @jax.grad
-    def loss(a):
-        w, v = bed.eigh(a + a)
-        return (w[..., None] * bed.eigh(a @ a)[1]).sum() + v.sum()
-    for _ in range(3):
-        pending = [loss(a * k) for k in (1, 2)]
-        sum(range(100_000))
-        jax.block_until_ready(pending)
-    print("done")
-    """
-    assert _run(code).endswith("done\n")
 
 
 def test_programs_kept_on_disk(tmp_path):

@@ -1,7 +1,8 @@
 """XLA on the CPU in the place of XLA on a GPU, for tests of what is compiled for CUDA.
 
-XLA's threads flush subnormal numbers on the CPU, so that results are to be judged by
-accuracy and not by bits.
+The handler for the host is what `jax.jit` on the CPU calls anyway. That for CUDA works
+in XLA's threads, which flush subnormal numbers on the CPU: its results are to be judged
+by accuracy and not by bits.
 """
 
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from jax.interpreters import mlir
 
 from bed import engines
 from bed.autograd.jax import eigh as rules
-from bed.autograd.jax.xla import eigh as xla_eigh
 from bed.engines import _threads
 
 
@@ -29,20 +29,7 @@ def compiled_by(rule):
             yield
         finally:
             jax.clear_caches()
-            mlir.register_lowering(rules._solve_p, rules._call_back, platform="cpu")
-
-
-@contextmanager
-def in_place():
-    """What is compiled for the CPU inside calls the handler."""
-    assert xla_eigh.problem("cpu") is None
-    with compiled_by(lower_for_host):
-        yield
-
-
-def lower_for_host(context, operand, **options):
-    """The lowering rule for CUDA, for host memory."""
-    return xla_eigh.lower(context, operand, device="cpu", **options)
+            rules._register("cpu")
 
 
 def engine(monkeypatch, solve, devices=("cpu",)):

@@ -79,6 +79,12 @@ class Received:
         )
 
 
+def never(a) -> bool:
+    """For libraries that trace nothing, or have arrays on one device alone."""
+    del a
+    return False
+
+
 class Library(NamedTuple):
     """What bed has to know of an array library.
 
@@ -91,17 +97,15 @@ class Library(NamedTuple):
         it is solved by `bed.autograd` then.
     receive : callable
         Opens an array, as `Received`.
+    spreads : callable
+        Whether devices have parts of an array, and its library hands out the work: by
+        `bed.autograd` as well.
     """
 
     name: str
     traces: Callable[[Any], bool]
     receive: Callable[[Any], Received]
-
-
-def never(a) -> bool:
-    """For libraries that trace nothing."""
-    del a
-    return False
+    spreads: Callable[[Any], bool] = never
 
 
 def describe(a: Any) -> str:

@@ -11,6 +11,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ..._derivative.eigh import depends_on_phase
+from ._failed import at_front
 
 # Of the eigenvectors as constants, and of what is passed on: they, or their tangent.
 _watch_p = Primitive("bed_watch_phase")
@@ -44,16 +45,7 @@ def _transpose(cotangent, v, x):
 
 
 def _mapped(arguments, axes):
-    (size,) = {
-        x.shape[axis]
-        for x, axis in zip(arguments, axes, strict=True)
-        if axis is not None
-    }
-    v, x = (
-        batching.bdim_at_front(x, axis, size)
-        for x, axis in zip(arguments, axes, strict=True)
-    )
-    return _watch_p.bind(v, x), 0
+    return _watch_p.bind(*at_front(arguments, axes)), 0
 
 
 ad.primitive_jvps[_watch_p] = _tangent

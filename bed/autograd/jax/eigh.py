@@ -1,36 +1,45 @@
 """The solvers under JAX's jit, grad, vmap, jvp, and what these compose to.
 
 One primitive does the work. Outside `jax.jit` it solves concrete arrays as `bed.eigh`
-does, without copies and on the device they are on. Under `jax.jit` it becomes a call
-back to the host on the CPU, and on CUDA a custom call that solves in XLA's memory, on
-XLA's stream (`xla/eigh.py`). It solves any leading axes, so that `jax.vmap` only adds
-one. Its derivative is `eigh_jvp` of `bed._derivative`: linear in the tangent, so that
-JAX transposes it for reverse mode, and made of functions that JAX knows, so that it is
-differentiated again for second derivatives.
+does, without copies and on the device they are on. Under `jax.jit` it becomes a custom
+call that solves in XLA's memory, on XLA's stream, and each part of a batch where it is
+(`xla/eigh.py`). Arrays that are spread over devices go that way in any case. It solves
+any leading axes, so that `jax.vmap` only adds one. Its derivative is `eigh_jvp` of
+`bed._derivative`: linear in the tangent, so that JAX transposes it for reverse mode,
+and made of functions that JAX knows, so that it is differentiated again for second
+derivatives.
 
-`bed.eigh` comes here by itself with a traced array; there is no need to import this.
+`bed.eigh` comes here by itself with such arrays; there is no need to import this.
 """
 
-from concurrent.futures import ThreadPoolExecutor
+import math
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import zero_from_primal
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._derivative.eigh import eigh_jvp
 from ..._derivative.method import Method
 from ..._dispatch import solve
 from ..._dispatch.dtypes import compute_dtype
 from ..._dispatch.interop import library_of
-from ..._dispatch.normalize import normalize_uplo, raise_unless_square
+from ..._dispatch.normalize import (
+    normalize_uplo,
+    raise_unless_check,
+    raise_unless_square,
+)
 from ..._dispatch.policy import choose
+from ..._dispatch.symmetry import raise_on_asymmetry
+from ..._status import raise_on_failure
 from ...engines import real_dtype
+from ._failed import nan_where_failed
 from ._phase import phase_checked
 from .xla import eigh as xla
+from .xla import host
 
 
 def eigh(a: jax.Array, uplo, check, driver, method: Method):
@@ -42,8 +51,9 @@ def eigh(a: jax.Array, uplo, check, driver, method: Method):
     Raises
     ------
     ValueError
-        Besides what `bed.eigh` raises: `check` is not False. A function that is traced
-        has no values to look at.
+        Besides what `bed.eigh` raises: `check` is not False in a function that is
+        traced, where there are no values to look at; an explicit mesh splits matrices;
+        their size is symbolic.
     NotImplementedError
         ``jax.jit`` for another platform than the CPU and CUDA, when it compiles.
 
@@ -61,14 +71,26 @@ def eigh(a: jax.Array, uplo, check, driver, method: Method):
     it reads the mean of both triangles by default, as `bed.jax.eigh` does. As always in
     JAX, the gradient with respect to a complex matrix is the conjugate of torch's.
 
-    It is finite where eigenvalues coincide, and right there for a loss that does not
-    depend on the choice of eigenvectors, of their basis in a repeated eigenspace or of
-    their phases. A matrix that failed has NaN as gradient; its neighbours keep theirs.
+    It is finite where eigenvalues coincide, and right there for a loss of the
+    eigenvalues alone, or of the eigenvectors alone if it does not depend on their basis
+    in a repeated eigenspace or on their phases. The first derivatives of a loss that
+    mixes both, such as ⟨C, V f(w) Vᴴ⟩, and second derivatives are not determined there
+    by the gradients of w and V: what comes out lacks the part inside the eigenspace,
+    but for its diagonal. Such a function of the matrix needs a derivative of its own,
+    by `jax.custom_jvp`.
+
+    A matrix that failed has NaN as gradient, but zero where the loss leaves it out, and
+    NaN as tangent, but zero where it does not move; its neighbours keep theirs.
+
+    Arrays with parts on several devices are solved where they are, if leading axes are
+    split; matrices that are split are put together first. `jax.export` needs
+    ``DisabledSafetyCheck.custom_call("bed_eigh")``, and a process that runs what was
+    exported has to import this module before.
     """
-    a, uplo = _checked(a, uplo, check)
-    if not jnp.issubdtype(a.dtype, jnp.inexact):  # has no derivative
-        return _solve(a, uplo, driver, eigenvectors=True)
-    w, v, status = _decompose(a, uplo, driver, method)
+    x, uplo = _opened(a, uplo, check)
+    w, v, status = _solve(x, uplo, driver, method, eigenvectors=True)
+    if check:
+        _raise_on_failure(a, check, status)
     if method.check_phase and jnp.iscomplexobj(v):
         v = phase_checked(v)
     return w, v, status
@@ -79,98 +101,127 @@ def eigvalsh(a: jax.Array, uplo, check, driver):
 
     The eigenvectors are computed when a derivative is taken, and only then.
     """
-    a, uplo = _checked(a, uplo, check)
-    if jnp.issubdtype(a.dtype, jnp.inexact):
-        return _values(a, uplo, driver)
-    return _solve(a, uplo, driver, eigenvectors=False)
+    x, uplo = _opened(a, uplo, check)
+    w, status = _solve(x, uplo, driver, Method(), eigenvectors=False)
+    if check:
+        _raise_on_failure(a, check, status)
+    return w, status
 
 
-def _checked(a, uplo, check):
+def _opened(a, uplo, check):
     """The array in the dtype that is computed in, and the triangle."""
-    a = jnp.asarray(a)
     uplo = normalize_uplo(uplo)
-    if check is not False:
+    raise_unless_check(check)
+    if check and isinstance(a, jax.core.Tracer):
         raise ValueError(
             f"check={check!r} cannot raise under jax.jit, grad or vmap, where there "
             "are no values to look at: pass return_info=True and read the status"
         )
     raise_unless_square(a.shape)
+    if not isinstance(a.shape[-1], int):
+        raise ValueError(
+            f"the size of the matrices must be a number, got shape {a.shape}: only the "
+            "batch can be of any size in what jax.export exports"
+        )
     dtype = compute_dtype(a.dtype)
     # Integers stay, and are converted where float64 exists.
     inexact = jnp.issubdtype(a.dtype, jnp.inexact)
     return (a.astype(dtype) if inexact else a), uplo
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
-def _decompose(a, uplo, driver, method):
-    return _solve(a, uplo, driver, eigenvectors=True)
+def _raise_on_failure(a, check, status):
+    """For concrete arrays, which are here because they are spread over devices."""
+    leading = status.shape
+    if check == "hermitian":
+        matrices = np.asarray(a).reshape(math.prod(leading), *a.shape[-2:])
+        dtype = compute_dtype(a.dtype)
+        raise_on_asymmetry(
+            matrices.astype(dtype), leading, a.dtype.name, np.linalg.LinAlgError
+        )
+    raise_on_failure(np.asarray(status), np.linalg.LinAlgError)
 
-
-@_decompose.defjvp
-def _decompose_jvp(uplo, driver, method, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver, method)
-    (da,) = tangents
-    dw, dv = _differentials(w, v, da, method)
-    return (w, v, status), (dw, dv, zero_from_primal(status))
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _values(a, uplo, driver):
-    return _solve(a, uplo, driver, eigenvectors=False)
-
-
-@_values.defjvp
-def _values_jvp(uplo, driver, primals, tangents):
-    (w, v, status) = _decompose(*primals, uplo, driver, Method())
-    (da,) = tangents
-    dw, _ = _differentials(w, v, da, Method())
-    return (w, status), (dw, zero_from_primal(status))
-
-
-def _differentials(w, v, da, method):
-    # A GPU multiplies float32 with 10 bits by default, and gradients would show it.
-    with jax.default_matmul_precision("highest"):
-        return eigh_jvp(w, v, da, gradient=method.gradient, degree=method.degree)
-
-
-# XLA calls back from threads that flush subnormal numbers to zero, which changes bits
-# of the result. This thread does not: a thread inherits the mode of the one that starts
-# it, and so it is started here, by giving it something to do.
-_HOST = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bed-jax")
-_HOST.submit(int).result()
 
 # The primitive: one array (..., n, n) and static options to a list of arrays.
 _solve_p = Primitive("bed_eigh")
 _solve_p.multiple_results = True
 
 
-def _solve(a, uplo, driver, *, eigenvectors):
-    options = {"uplo": uplo, "driver": driver, "eigenvectors": eigenvectors}
-    return tuple(_solve_p.bind(a, **options))
+def _solve(a, uplo, driver, method, *, eigenvectors):
+    options = {"uplo": uplo, "driver": driver, "method": method}
+    return tuple(_solve_p.bind(a, eigenvectors=eigenvectors, **options))
 
 
 @_solve_p.def_impl
-def _solve_now(a, *, uplo, driver, eigenvectors):
+def _solve_now(a, *, uplo, driver, eigenvectors, method):
     """For concrete arrays, which also grad and vmap arrive at outside jit."""
-    results = solve.eigh(
-        library_of(a), a, uplo, False, driver, eigenvectors=eigenvectors
-    )
+    library = library_of(a)
+    if library.spreads(a):
+        with jax.disable_jit(False):
+            return _solve_spread(a, uplo, driver, eigenvectors)
+    del method
+    results = solve.eigh(library, a, uplo, False, driver, eigenvectors=eigenvectors)
     return [x for x in results if x is not None]
 
 
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _solve_spread(a, uplo, driver, eigenvectors):
+    """For arrays with parts on several devices: each solves what it has."""
+    return _solve(a, uplo, driver, Method(), eigenvectors=eigenvectors)
+
+
 @_solve_p.def_abstract_eval
-def _outputs(a, *, uplo, driver, eigenvectors):
-    del uplo, driver
+def _outputs(a, *, eigenvectors, **_):
     dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
     real = real_dtype(dtype)
-    shapes = [(a.shape[:-1], real), (a.shape, dtype), (a.shape[:-2], np.dtype("i4"))]
+    batch = a.shape[:-2]
+    shapes = [(a.shape[:-1], real), (a.shape, dtype), (batch, np.dtype("i4"))]
     if not eigenvectors:
         del shapes[1]
-    return [a.update(shape=s, dtype=d, weak_type=False) for s, d in shapes]
+    # Specified where a mesh has explicit axes.
+    mesh, spec = a.sharding.mesh, a.sharding.spec
+    if any(axis is not None for axis in spec[len(batch) :]):
+        raise ValueError(
+            f"matrices must not be split over devices, got the sharding {spec}: "
+            "reshard to one that splits leading axes alone"
+        )
+    results = []
+    for shape, dtype in shapes:
+        whole = (None,) * (len(shape) - len(batch))
+        sharding = NamedSharding(mesh, PartitionSpec(*spec[: len(batch)], *whole))
+        x = a.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+        results.append(x)
+    return results
+
+
+def _tangents(primals, tangents, *, eigenvectors, method, **options):
+    """Of eigenvalues alone, too, the eigenvectors are computed then."""
+    w, v, status = _solve_p.bind(*primals, eigenvectors=True, method=method, **options)
+    (da,) = tangents
+    # A GPU multiplies float32 with 10 bits by default, and gradients would show it.
+    with jax.default_matmul_precision("highest"):
+        dw, dv = _differentials(w, v, da, method)
+    none = ad.Zero(jax.typeof(status).to_tangent_aval())
+    results = [(w, dw), (v, dv), (status, none)]
+    if not eigenvectors:
+        del results[1]
+    return tuple(zip(*results, strict=True))
+
+
+def _differentials(w, v, da, method):
+    """Of matrices that failed, NaN or zero."""
+    failed = jnp.any(jnp.isnan(w), axis=-1)
+    w = jnp.where(failed[..., None], 0, w)
+    v = jnp.where(failed[..., None, None], 0, v)
+    da = nan_where_failed(failed, da)
+    dw, dv = eigh_jvp(w, v, da, gradient=method.gradient, degree=method.degree)
+    return nan_where_failed(failed, dw), nan_where_failed(failed, dv)
+
+
+ad.primitive_jvps[_solve_p] = _tangents
 
 
 def _call_back(context, operand, *, driver, **options):
-    """For `jax.jit` on the CPU.
+    """For an XLA that refuses the custom call. It has all of the batch on one device.
 
     `jax.pure_callback` does the same, but makes a JAX array of the argument before, and
     waits for it in XLA's own thread: with one core and large arrays, for ever.
@@ -181,7 +232,7 @@ def _call_back(context, operand, *, driver, **options):
 
     def call(a):
         # From integers comes float64, which JAX converts if it has none.
-        return _HOST.submit(_solve_now, a, driver=driver, **options).result()
+        return host.run(_solve_now, a, driver=driver, **options)
 
     results, _, _ = mlir.emit_python_callback(
         context,
@@ -203,17 +254,24 @@ def _refuse(context, *_, **__):
     )
 
 
-def _call_in_place(context, operand, **options):
-    """For `jax.jit` on CUDA: a custom call, or if XLA refuses it, the call back."""
-    if reason := xla.problem("cuda"):
-        xla.warn_of_copies(reason)
+def _call_in_place(context, operand, *, platform, **options):
+    """A custom call, or if XLA refuses it, the call back."""
+    if reason := xla.problem(platform):
+        if platform == "cuda":
+            xla.warn_of_copies(reason)
         return _call_back(context, operand, **options)
-    return xla.lower(context, operand, **options)
+    return xla.lower(context, operand, device=platform, **options)
 
 
+def _register(platform):
+    rule = partial(_call_in_place, platform=platform)
+    mlir.register_lowering(_solve_p, rule, platform=platform)
+
+
+xla.problem("cpu")  # registered now, for programs that were compiled elsewhere
 mlir.register_lowering(_solve_p, _refuse)
-mlir.register_lowering(_solve_p, _call_back, platform="cpu")
-mlir.register_lowering(_solve_p, _call_in_place, platform="cuda")
+_register("cpu")
+_register("cuda")
 
 
 def _solve_mapped(arguments, axes, **options):

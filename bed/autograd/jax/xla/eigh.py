@@ -1,5 +1,8 @@
 """The solvers as a custom call of XLA: engines work in XLA's memory, on its stream.
 
+XLA and its partitioner are told which axes are the batch: each device solves the part
+of the batch that it has, and matrices that are split are put together before.
+
 What an engine allocates besides (`cusolver` does, for large matrices) comes from CuPy,
 out of the memory of the GPU that JAX has left.
 """
@@ -19,40 +22,74 @@ from ...._dispatch.interop.cupy import foreign_stream
 from ...._dispatch.policy import choose
 from ...._dispatch.solve import eigh_received
 from ....engines import get, real_dtype
-from . import ffi
+from . import ffi, host
 
 # This name and those of the attributes are part of compiled programs, which JAX may
 # keep on disk until another version of bed runs them.
 TARGET = "bed_eigh"
 
 
-def lower(context, operand, *, uplo, driver, eigenvectors, device="cuda"):
+def lower(context, operand, *, device, **options):
     """Lowering rule of the primitive: a custom call between conversions of the dtype.
 
     The device of `choose` is also that of the memory that the handler gets.
     """
     (a,) = context.avals_in
     dtype = compute_dtype(a.dtype)
-    choose(a.shape[-1], dtype, device, driver=driver)  # tells a wrong name now
-    real = real_dtype(dtype)
-    dtypes = (real, dtype, np.dtype("i4")) if eigenvectors else (real, np.dtype("i4"))
-    avals = context.avals_out
-    results = [
-        jax.ShapeDtypeStruct(x.shape, d) for x, d in zip(avals, dtypes, strict=True)
-    ]
-
-    def solve(a):
-        call = jax.ffi.ffi_call(TARGET, results)
-        # Integers are computed in float64 even where JAX has none.
-        with jax.enable_x64(True):
-            found = call(_converted(a, dtype), uplo=uplo, driver=driver)
-            return [_converted(x, y.dtype) for x, y in zip(found, avals, strict=True)]
-
-    return mlir.lower_fun(solve, multiple_results=True)(context, operand)
+    choose(a.shape[-1], dtype, device, driver=options["driver"])  # tells a wrong name
+    if a.dtype != dtype or context.avals_out[0].dtype != real_dtype(dtype):
+        solve = partial(_solve_converted, context.primitive, context.avals_out, options)
+        return mlir.lower_fun(solve, multiple_results=True)(context, operand)
+    # The handler sees what results there are, and is not differentiated.
+    attributes = {name: options[name] for name in ("uplo", "driver")}
+    partition = _partition(a, context.avals_out)
+    rule = jax.ffi.ffi_lowering(TARGET, extra_attributes=partition)
+    return rule(context, operand, **attributes)
 
 
-def _converted(x, dtype):
-    return x if x.dtype == dtype else jax.lax.convert_element_type(x, dtype)
+def _solve_converted(primitive, avals_out, options, a):
+    """Integers are computed in float64 even where JAX has none."""
+    with jax.enable_x64(True):
+        converted = jax.lax.convert_element_type(a, compute_dtype(a.dtype))
+        found = primitive.bind(converted, **options)
+        return [
+            jax.lax.convert_element_type(x, y.dtype)
+            for x, y in zip(found, avals_out, strict=True)
+        ]
+
+
+def _partition(a, results):
+    """Attributes of a call that say which axes devices may have parts of.
+
+    The first tells the partitioner, which knows the target, how many axes are batch;
+    the second tells Shardy how shardings pass through: a factor for each axis of the
+    batch, and others, to be whole, for those of the matrices.
+    """
+    batch = a.ndim - 2
+    if not all(isinstance(size, int) for size in a.shape):
+        return None  # exported with sizes that are not known
+    attributes = {
+        "mhlo.frontend_attributes": mlir.ir_attribute({"num_batch_dims": str(batch)})
+    }
+    if jax.config.jax_use_shardy_partitioner:
+        sizes, mappings = list(a.shape[:batch]), []
+        for x in (a, *results):
+            factors = [*range(batch), *range(len(sizes), len(sizes) + x.ndim - batch)]
+            sizes += x.shape[batch:]
+            mappings.append("[" + ", ".join(_factor(k) for k in factors) + "]")
+        operand, *others = mappings
+        named = ", ".join(f"{_factor(k)}={size}" for k, size in enumerate(sizes))
+        whole = ", ".join(_factor(k) for k in range(batch, len(sizes)))
+        attributes["sdy.sharding_rule"] = mlir.ir.Attribute.parse(
+            f"#sdy.op_sharding_rule<({operand})->({', '.join(others)}) {{{named}}} "
+            f"need_replication={{{whole}}}>"
+        )
+    return attributes
+
+
+def _factor(k: int) -> str:
+    """Shardy's names of factors: i to z, then z_1, z_2, …"""
+    return chr(ord("i") + k) if k < 18 else f"z_{k - 17}"
 
 
 @cache
@@ -75,6 +112,7 @@ def problem(platform: str) -> str | None:
             jax.ffi.pycapsule(HANDLERS[platform]),
             platform={"cuda": "CUDA"}.get(platform, platform),
         )
+        jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
     except Exception as error:  # of XLA, of a CuPy without its libraries
         return f"{type(error).__name__}: {error}"
     return None
@@ -91,7 +129,7 @@ def warn_of_copies(reason: str) -> None:
 
 
 def _solve_host(call: ffi.Call) -> None:
-    _solve(call, "cpu", _host_array)
+    host.run(_solve, call, "cpu", _host_array)
 
 
 def _solve_cuda(call: ffi.Call) -> None:

@@ -1,0 +1,25 @@
+"""`jax_on_four_devices.py` passes, in a process whose CPU is four devices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+
+def test_on_four_devices():
+    file = Path(__file__).with_name("jax_on_four_devices.py")
+    flags = os.environ.get("XLA_FLAGS", "")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count=4",
+        },
+    )
+    assert result.returncode == 0, result.stdout[-5000:]
