@@ -55,7 +55,8 @@ def test_jax_shares_memory_both_ways(rng):
     assert received.array.ctypes.data == a.unsafe_buffer_pointer()
     for shape in ((4, 3), (4, 3, 3), (1,), (7, 5, 5)):
         out = received.empty(shape, np.dtype("f4"))
-        assert received.give_back(out).unsafe_buffer_pointer() == out.ctypes.data
+        (given_back,) = received.close((out,), ())
+        assert given_back.unsafe_buffer_pointer() == out.ctypes.data
 
 
 def test_numpy_input_is_not_copied(rng):

@@ -81,9 +81,9 @@ def test_ranks_and_leaks(rng, mode):
     a = _separated(rng, "c8")
     raising = jax.numpy_rank_promotion("raise")
     with raising if mode == "rank" else jax.checking_leaks():
-        _every_derivative(bed.jax.eigh, a, check_phase=True)
-        _every_derivative(bed.eigh, a.real, gradient="pade")
-        jax.hessian(lambda a: jnp.sum(bed.eigvalsh(a) ** 2))(a[0].real)
+        jax.jit(jax.grad(_loss(bed.jax.eigh, check_phase=True)))(a)
+        jax.vmap(jax.grad(_loss(bed.eigh, gradient="pade")))(a.real)
+        jax.jit(jax.hessian(lambda a: jnp.sum(bed.eigvalsh(a) ** 2)))(a[0].real)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
