@@ -26,8 +26,6 @@ MISSING = (
 ENDED = (0, 1)
 # Processes at most for the tests of one part, where pytest-xdist is.
 MAX_PROCESSES = 8
-# Reasons for skips that are named.
-NAMED_SKIPS = 8
 
 
 @dataclass(frozen=True)
@@ -155,5 +153,4 @@ def count(record: Path, part) -> None:
         part.expect(report["outcome"] == "passed", f"{report['id']}: {report['text']}")
         for kind, dtype, value in report["worst"]:
             part.note_worst(kind, dtype, value)
-    for text, times in list(reasons.items())[:NAMED_SKIPS]:
-        part.notes.append(f"skipped {times}: {text}")
+    part.notes += [f"skipped {times}: {text}" for text, times in reasons.items()]

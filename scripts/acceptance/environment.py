@@ -18,7 +18,7 @@ def describe() -> dict:
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(0)
     facts = {
-        "device": _text(properties["name"]),
+        "device": properties["name"].decode(),
         "multiprocessors": properties.get("multiProcessorCount"),
         "memory_gib": round(runtime.memGetInfo()[1] / 2**30, 1),
         "driver": _command("nvidia-smi", "--query-gpu=driver_version", *_FIRST_GPU),
@@ -42,10 +42,6 @@ def short_name(device: str) -> str:
 
 
 _FIRST_GPU = ("--format=csv,noheader", "--id=0")
-
-
-def _text(name) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _command(*words) -> str | None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import cupy
 import numpy as np
 
+import bed
+
 from . import peers
 from ._cases import hermitian
 from ._device import differences, free_bytes, put, release, repeated, solve, timed
@@ -82,6 +84,7 @@ def timings(run, part) -> None:
         if solver.name == "jax":
             count = solver.compile(wanted)
             run.say(f"  JAX has compiled for {count} shapes")
+            part.data["jax_ms"] = jit_and_eager(solver.jax, run)
     bandwidth = copy_bandwidth(1 << 20 if run.smoke else COPY_BYTES)
     part.data["copy_gb_s"] = bandwidth
     run.say(f"  device copy: {bandwidth:.0f} GB/s, read and written")
@@ -101,6 +104,19 @@ def timings(run, part) -> None:
                 run.cells.append(row)
     if run.left_out:
         run.say(f"  {len(run.left_out)} cells left out")
+
+
+def jit_and_eager(jax, run) -> dict[str, float]:
+    """Milliseconds of bed for an array of JAX, under `jax.jit` and outside."""
+    batch = 1000 if run.smoke else 200_000
+    a = jax.numpy.asarray(hermitian(run.rng("jit"), batch, 8, np.dtype("f4")))
+    calls = {"jit": jax.jit(lambda x: tuple(bed.eigh(x))), "eager": bed.eigh}
+    wait = jax.block_until_ready
+    ms = {k: timed(lambda f=f: f(a), wait=wait)[0] for k, f in calls.items()}
+    run.say(
+        f"  {batch} of 8 × 8, float32: jit {ms['jit']:.3g} ms, eager {ms['eager']:.3g}"
+    )
+    return ms
 
 
 def copy_bandwidth(size: int) -> float:
