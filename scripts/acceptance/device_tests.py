@@ -129,7 +129,7 @@ def run_tests(name: str, wheels: Path | None, run, part) -> None:
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=max(1.0, run.left()),
+                timeout=max(1.0, run.left() / 2),  # the rest is for other parts
             )
         except subprocess.TimeoutExpired:
             part.notes.append("stopped, no time left: the rest did not run")
