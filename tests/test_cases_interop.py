@@ -1,8 +1,7 @@
 """Faults that users reported of handing arrays over, as tests of bed.
 
 Above each test are the number of the case, the threads, and what went wrong there. What
-needs a GPU is skipped without one; scripts/gpu_acceptance.py checks the same, in the
-parts "handed over", "streams", "graphs", "torch" and "jax", without pytest.
+needs a GPU is skipped without one; scripts/gpu_acceptance.py runs it on one.
 """
 
 import gc
@@ -50,6 +49,7 @@ def test_bfloat16_tensors_and_what_they_were_lent_from(rng):
     assert_eigh(there.float().numpy(), *_host((w, v)))
 
 
+@pytest.mark.gpu
 def test_bfloat16_on_a_gpu(cupy):
     """C55, with the matrices of the report."""
     there = torch.eye(3, dtype=torch.bfloat16, device="cuda").expand(4, 3, 3)
@@ -60,6 +60,7 @@ def test_bfloat16_on_a_gpu(cupy):
 
 # C61: pytorch/pytorch#188355, pytorch/pytorch#195731, pytorch/pytorch#96632. Solvers
 # waited for the device, to read whether they had converged: no graph could hold them.
+@pytest.mark.gpu
 def test_a_call_is_captured_into_a_cuda_graph(cupy, rng):
     a = random_hermitian(rng, (64, 8, 8), "f4")
     there = cupy.asarray(a)
@@ -136,6 +137,7 @@ def test_null_strides_are_c_order(rng, dtype):
     assert_same_bits(tuple(bed.eigh(Interface(), "U")), expected)
 
 
+@pytest.mark.gpu
 def test_null_strides_on_a_gpu(cupy, rng):
     """C65, of the CUDA array interface."""
     there = cupy.asarray(a := random_hermitian(rng, (3, 4, 4), "f8"))
@@ -149,6 +151,7 @@ def test_null_strides_on_a_gpu(cupy, rng):
 
 # C67: mitsuba-renderer/drjit#198, mitsuba-renderer/drjit#211, dmlc/dlpack#57. Producer
 # and consumer ran on streams that did not wait for each other.
+@pytest.mark.gpu
 def test_a_late_producer_on_another_stream_is_waited_for(cupy):
     stream = torch.cuda.Stream()
     bed.eigh(torch.eye(3, device="cuda"))  # compiles
@@ -163,6 +166,7 @@ def test_a_late_producer_on_another_stream_is_waited_for(cupy):
 
 # C68: pytorch/pytorch#60892, cupy/cupy#6569, pfnet/pytorch-pfn-extras#744. A tensor on
 # the second GPU was solved on the current one, or made it current.
+@pytest.mark.gpu
 def test_a_tensor_on_another_device_stays_there(cupy, rng):
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two CUDA devices")

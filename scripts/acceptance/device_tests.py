@@ -59,6 +59,7 @@ PARTS = {
             "tests/gpu/test_handoff.py",
             "tests/gpu/test_torch.py",
             "tests/gpu/test_resources.py",
+            "tests/test_cases_interop.py",
         ),
         "3-f4 or half or gradient or kept or second or left",
     ),
