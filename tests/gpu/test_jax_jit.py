@@ -23,7 +23,7 @@ TOLERANCE = 1e-8  # of gradients in float64
 
 @pytest.fixture(scope="module", autouse=True)
 def _on_a_gpu(jax_device):
-    """Without a GPU the handler is called with memory of the host, as JAX does there."""
+    """Without a GPU the handler is called with memory of the host."""
     assert jax_device.platform in ("cpu", "gpu")
 
 
