@@ -36,10 +36,10 @@ from ..._dispatch.policy import choose
 from ..._dispatch.symmetry import raise_on_asymmetry
 from ..._status import raise_on_failure
 from ...engines import real_dtype
+from ...engines._float_mode import default_float_mode
 from ._failed import nan_where_failed
 from ._phase import phase_checked
 from .xla import eigh as xla
-from .xla import host
 
 
 def eigh(a: jax.Array, uplo, check, driver, method: Method):
@@ -232,7 +232,8 @@ def _call_back(context, operand, *, driver, **options):
 
     def call(a):
         # From integers comes float64, which JAX converts if it has none.
-        return host.run(_solve_now, a, driver=driver, **options)
+        with default_float_mode():  # XLA's threads flush subnormal numbers
+            return _solve_now(a, driver=driver, **options)
 
     results, _, _ = mlir.emit_python_callback(
         context,

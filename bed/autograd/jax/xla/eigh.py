@@ -22,7 +22,8 @@ from ...._dispatch.interop.cupy import foreign_stream
 from ...._dispatch.policy import choose
 from ...._dispatch.solve import eigh_received
 from ....engines import get, real_dtype
-from . import ffi, host
+from ....engines._float_mode import default_float_mode
+from . import ffi
 
 # This name and those of the attributes are part of compiled programs, which JAX may
 # keep on disk until another version of bed runs them.
@@ -129,7 +130,9 @@ def warn_of_copies(reason: str) -> None:
 
 
 def _solve_host(call: ffi.Call) -> None:
-    host.run(_solve, call, "cpu", _host_array)
+    # XLA calls from threads that flush subnormal numbers, which changes bits.
+    with default_float_mode():
+        _solve(call, "cpu", _host_array)
 
 
 def _solve_cuda(call: ffi.Call) -> None:
