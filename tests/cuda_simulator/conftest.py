@@ -1,6 +1,6 @@
 """These tests run in Numba's simulator, which needs a process of its own.
 
-`tests/test_staged.py` starts it, and so does
+`tests/test_numba_cuda.py` starts it, and so does
 
     NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/cuda_simulator
 
@@ -11,6 +11,8 @@ import os
 import sys
 
 import pytest
+
+from drivers import Driver
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     import simulated
@@ -24,7 +26,7 @@ else:
 @pytest.fixture
 def driver():
     """The one engine that is tested here, in place of all that there are."""
-    return simulated.ENGINE.name
+    return Driver(simulated.ENGINE.name)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The staged CUDA engine in Numba's simulator: NumPy arrays, a Python thread a thread.
+"""The Numba-CUDA engine in the simulator: NumPy arrays, a Python thread a thread.
 
 The launchers, the kernels and their arguments are those of the package. A block is
 small here, and so is a grid: a matrix gets fewer threads than columns, and a block more
@@ -30,7 +30,7 @@ class SimulatedEngine(Engine):
 
 
 ENGINE = SimulatedEngine(
-    "staged_simulated",
+    "numba_cuda_simulated",
     ("cpu",),
     "the kernels of numba_cuda, run by Numba's simulator",
     max_n=128,

@@ -1,4 +1,4 @@
-"""The contract of engines, on the staged CUDA engine in the simulator."""
+"""The contract of engines, on the Numba-CUDA engine in the simulator."""
 
 import numpy as np
 import pytest

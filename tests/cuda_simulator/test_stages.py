@@ -1,4 +1,4 @@
-"""The stages of the staged CUDA engine on their own, in the simulator."""
+"""The stages of the Numba-CUDA engine on their own, in the simulator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Known spectra on the staged CUDA engine in the simulator."""
+"""Known spectra on the Numba-CUDA engine in the simulator."""
 
 import pytest
 

@@ -9,7 +9,7 @@ buffers.
 import ctypes
 from collections.abc import Callable
 from ctypes import Structure
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,6 +107,18 @@ def handler(function: Callable[[Call], None]) -> Callable:
         return None
 
     return handle
+
+
+# A prototype of its own: `jax.ffi.pycapsule` changes that of `ctypes.pythonapi`, which
+# others in the process may use with another one.
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+
+
+def capsule(handler: Any) -> object:
+    """A handler as `jax.ffi.register_ffi_target` takes it."""
+    return _new_capsule(ctypes.cast(handler, ctypes.c_void_p), None, None)
 
 
 def _tell_metadata(frame: CallFrame) -> bool:

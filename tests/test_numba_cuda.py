@@ -1,4 +1,4 @@
-"""The staged CUDA engine without a GPU: its kernels compile, and run in a simulator."""
+"""The Numba-CUDA engine without a GPU: its kernels compile, and run in a simulator."""
 
 import contextlib
 import os
