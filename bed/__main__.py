@@ -1,7 +1,9 @@
 """``python -m bed demo | info | bench``."""
 
+import sys
+
 from . import __version__
-from ._console import ArgumentParser
+from ._console import ArgumentParser, show
 from .cli import bench, demo, info
 
 
@@ -19,7 +21,11 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
-    return options.run(options)
+    try:
+        return options.run(options)
+    except (ImportError, OSError, ValueError) as error:  # of what was asked for
+        show(f"python -m bed: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

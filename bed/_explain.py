@@ -8,7 +8,7 @@ import numpy as np
 from ._config import no_gpu
 from ._console import printable
 from ._dispatch import interop
-from ._dispatch.dtypes import compute_dtype
+from ._dispatch.dtypes import WIDENED, compute_dtype
 from ._dispatch.normalize import normalize
 from ._dispatch.policy import choose
 from .engines import DTYPES
@@ -112,7 +112,8 @@ def warmup(
     n : int, optional
         Size of the matrices that will come.
     dtype : dtype or sequence of dtypes, optional
-        Dtypes that will come; by default the four that engines compute in.
+        Dtypes that will come, of NumPy or torch; by default the four that engines
+        compute in.
     device : {"cpu", "cuda"}, optional
         Where they will be. On a GPU every size has a kernel of its own, and this one
         is compiled; on the CPU one does for all.
@@ -129,12 +130,18 @@ def warmup(
     >>> import bed
     >>> bed.warmup(8, "float32")
     """
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {device!r}")
+    if n < 0:
+        raise ValueError(f"n must not be negative, got {n}")
     if device == "cuda" and (problem := no_gpu()):
         raise ImportError(f"device='cuda' {problem}")
     if dtype is None:
         dtype = DTYPES
     for each in dtype if isinstance(dtype, tuple | list) else (dtype,):
-        one = interop.put(np.eye(n, dtype=compute_dtype(each))[None], device)
+        name = str(each).removeprefix("torch.")
+        computed = compute_dtype(WIDENED.get(name, name if name != str(each) else each))
+        one = interop.put(np.eye(n, dtype=computed)[None], device)
         for wanted in (True, False):
             choice = choose(n, one.dtype, device, eigenvectors=wanted, driver=driver)
             choice.engine.load()(one, eigenvectors=wanted)

@@ -133,5 +133,8 @@ def _read(a, symmetrize, options):
         )
     raise_unless_square(a.shape)
     dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
-    half = a.astype(dtype) / 2  # halved first, because the sum could overflow
-    return half + jnp.conj(jnp.swapaxes(half, -1, -2))
+    a = a.astype(dtype)
+    mirrored = jnp.conj(jnp.swapaxes(a, -1, -2))
+    # Halved first, because the sum could overflow. XLA flushes subnormal numbers, also
+    # halves of normal ones: what is equal already is left as it is.
+    return jnp.where(a == mirrored, a, a / 2 + mirrored / 2)

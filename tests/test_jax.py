@@ -112,6 +112,15 @@ def test_options_are_those_of_bed(rng):
         bed.jax.eigh(jnp.ones((2, 3)))
 
 
+@pytest.mark.parametrize("scale", [1.5, 0.9, 2.0**-20])
+@pytest.mark.parametrize("solve", [bed.jax.eigvalsh, jax.jit(bed.jax.eigvalsh)])
+def test_hermitian_matrices_of_small_numbers_are_left_as_they_are(rng, solve, scale):
+    """Where halves, or the numbers themselves, are subnormal, and XLA flushes them."""
+    a = random_hermitian(rng, (5, 4, 4), "f4")
+    a *= np.float32(np.finfo("f4").tiny * scale) / abs(a).max()
+    np.testing.assert_array_equal(np.asarray(solve(jnp.asarray(a))), bed.eigvalsh(a))
+
+
 def test_gradient_inside_shard_map():
     """Each device has its part of the batch, and the tangents have to say so."""
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("batch",))

@@ -76,3 +76,49 @@ def test_the_size_of_a_matrix_is_no_reason_to_warn(rng, dtype, driver):
             solve(a, check="hermitian", driver=driver)
             with pytest.raises(np.linalg.LinAlgError, match="NaN or Inf"):
                 solve(bad, check="hermitian", driver=driver)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_other_triangle_has_to_hold_the_same(rng, dtype, bad):
+    a = random_hermitian(rng, (6, 3, 3), dtype)
+    a[3, 0, 2] = bad
+    with pytest.raises(np.linalg.LinAlgError, match=NOT_HERMITIAN):
+        bed.eigh(a, check="hermitian")
+    with pytest.raises(np.linalg.LinAlgError, match=r"matrix 3: .*holds NaN or Inf"):
+        bed.eigh(a, "U", check="hermitian")
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_differences_among_subnormal_numbers_are_seen(dtype, flushed):
+    torch = pytest.importorskip("torch")
+    least = np.finfo(dtype).smallest_subnormal
+    pairs = [(least, 0), (least, -least), (least, 9 * least)]
+    flushed = flushed and torch.set_flush_denormal(True)
+    try:
+        for above, below in pairs:
+            a = np.array([[0, above], [below, 0]], dtype)
+            with pytest.raises(np.linalg.LinAlgError, match="not Hermitian"):
+                bed.eigh(a, check="hermitian")
+        a = np.array([[0, least], [least, 0]], dtype)
+        w = bed.eigvalsh(a, check="hermitian")
+        slow = bed.eigvalsh(a, driver="reference")
+    finally:
+        if flushed:
+            torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(w, [-least, least])
+    np.testing.assert_array_equal(slow, w)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_largest_numbers_do_not_overflow(dtype):
+    huge = np.finfo(dtype).max
+    unit = huge * (1 + 1j) if np.dtype(dtype).kind == "c" else huge
+    a = np.array([[0, unit], [np.conj(unit), 0]], dtype)
+    status = bed.eigh(a, return_info=True).status
+    assert status in (bed.Status.OK, bed.Status.OVERFLOW)
+    bed.eigvalsh(a * 0.5, check="hermitian")
+    a[0, 1] *= -1
+    with pytest.raises(np.linalg.LinAlgError, match="not Hermitian"):
+        bed.eigvalsh(a, check="hermitian")

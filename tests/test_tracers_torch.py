@@ -151,6 +151,14 @@ def test_compiled_transforms_as_aot_autograd_takes_them(pair, transform):
     close(program(a), f(a), 1e-10)
 
 
+def test_functionalize(pair):
+    _, a = pair
+    functionalize = torch.func.functionalize
+    for f in (_loss, torch.func.grad(_loss), torch.func.vmap(_loss)):
+        close(functionalize(f)(a), f(a), 1e-12)
+    close(torch.func.grad(functionalize(_loss))(a), 3 * a @ a, 1e-12)
+
+
 @pytest.mark.parametrize("f", [_loss, _projector])
 def test_functional_linearize(pair, f):
     a, direction = pair

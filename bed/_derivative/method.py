@@ -20,9 +20,10 @@ def normalize_method(gradient: Any, degree: Any, check_phase: Any) -> Method:
     Raises
     ------
     ValueError
-        Unknown gradient, or a degree that is no whole number from 0 on.
+        Unknown gradient, a degree that is no whole number from 0 on, or a check that is
+        neither on nor off.
     """
-    if gradient not in METHODS:
+    if not isinstance(gradient, str) or gradient not in METHODS:
         accepted = ", ".join(repr(name) for name in METHODS)
         raise ValueError(f"gradient must be one of {accepted}, got {gradient!r}")
     try:
@@ -31,4 +32,6 @@ def normalize_method(gradient: Any, degree: Any, check_phase: Any) -> Method:
         raise ValueError(f"degree must be an integer, got {degree!r}") from None
     if degree < 0:
         raise ValueError(f"degree must not be negative, got {degree}")
+    if check_phase not in (False, True):
+        raise ValueError(f"check_phase must be False or True, got {check_phase!r}")
     return Method(gradient, degree, bool(check_phase))

@@ -38,7 +38,12 @@ def compute_dtype(dtype) -> np.dtype:
     native = dtype.newbyteorder("=")
     if native.kind in "fc" and native.itemsize in _ENGINE_SIZES[native.kind]:
         return native
-    raise TypeError(f"dtype {dtype} is not supported; accepted are {_ACCEPTED}")
+    raise unsupported(dtype)
+
+
+def unsupported(dtype) -> TypeError:
+    """The error for a dtype that nothing computes in."""
+    return TypeError(f"dtype {dtype} is not supported; accepted are {_ACCEPTED}")
 
 
 def half_eps(name: str) -> float:

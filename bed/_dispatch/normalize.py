@@ -9,8 +9,6 @@ from ..engines import Engine
 from .dtypes import compute_dtype
 from .interop import Received
 
-CHECKS = (False, True, "hermitian")
-
 
 class Problem(NamedTuple):
     """A call in the form that engines take, but for the dtype.
@@ -73,7 +71,8 @@ def raise_unless_square(
     """Raise a `numpy.linalg.LinAlgError` unless a shape is (..., n, n)."""
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise error(
-            f"expected square matrices (..., n, n), got an array of shape {shape}"
+            "expected square matrices (..., n, n), got an array of shape "
+            f"{tuple(shape)}"
         )
 
 
@@ -142,5 +141,11 @@ def normalize_uplo(uplo: Any) -> str:
 
 def raise_unless_check(check: Any) -> None:
     """Raise ValueError unless `check` is False, True or ``"hermitian"``."""
-    if check not in CHECKS:
-        raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")
+    if is_flag(check) or (isinstance(check, str) and check == "hermitian"):
+        return
+    raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")
+
+
+def is_flag(x: Any) -> bool:
+    """Whether something means True or False."""
+    return isinstance(x, bool | np.bool_ | int) and x in (False, True)

@@ -14,6 +14,7 @@ from ..engines import allocate, allocate_reduced
 from . import interop
 from .interop import Library, Received
 from .normalize import (
+    is_flag,
     normalize,
     normalize_tridiagonal,
     normalize_uplo,
@@ -72,7 +73,11 @@ def eigh_received(received: Received, uplo, check, driver, *, eigenvectors=True)
     ).engine
     if check == "hermitian":
         raise_on_asymmetry(
-            problem.a.astype(dtype, copy=False), leading, received.dtype, received.error
+            problem.a.astype(dtype, copy=False),
+            uplo,
+            leading,
+            received.dtype,
+            received.error,
         )
     # With the caller's axes from the beginning: to torch, a view is not a new tensor.
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
@@ -100,6 +105,8 @@ def eigh_tridiagonal(
     libraries: tuple[Library, Library], d, e, check, driver, *, eigenvectors=True
 ):
     """The triple ``(w, v, status)`` of `bed.eigh_tridiagonal`, in the library of d."""
+    if not is_flag(check):
+        raise ValueError(f"check must be False or True, got {check!r}")
     received, others = (
         library.receive(x) for library, x in zip(libraries, (d, e), strict=True)
     )

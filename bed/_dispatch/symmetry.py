@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._status import name_failures
+from ..engines._float_mode import default_float_mode
 from .dtypes import half_eps
 
 # How far a matrix may be from its conjugate transpose, in n·eps of its largest entry.
@@ -13,6 +14,7 @@ ASYMMETRY = 8
 
 def raise_on_asymmetry(
     a,
+    uplo: str,
     leading: tuple[int, ...],
     dtype: str,
     error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError,
@@ -22,7 +24,9 @@ def raise_on_asymmetry(
     Parameters
     ----------
     a : (batch, n, n)
-        In the dtype it is computed in. Matrices with NaN or Inf pass: the status
+        In the dtype it is computed in.
+    uplo : str
+        The triangle that is read. Matrices with NaN or Inf in it pass: the status
         reports those.
     leading : tuple of int
         The caller's axes of the batch, for the indices in the message.
@@ -39,15 +43,20 @@ def raise_on_asymmetry(
     if a.size == 0:
         return
     n = a.shape[-1]
-    with np.errstate(all="ignore"):  # of NaN, Inf and subnormals, which are no errors
-        # Halved first: the difference of two large entries must not overflow.
-        half = a * 0.5
-        difference = abs(half - half.swapaxes(-1, -2).conj()).max(axis=(-2, -1))
-        size = abs(half).max(axis=(-2, -1))
+    # NaN, Inf and subnormal numbers are no errors here.
+    with np.errstate(all="ignore"), default_float_mode():
+        # Large entries are scaled down: their differences and moduli must not overflow.
+        largest = np.maximum(abs(a.real), abs(a.imag)).max(axis=(-2, -1))
+        scaled = a * np.where(largest > 1, 0.25, 1).astype(largest.dtype)[:, None, None]
+        difference = abs(scaled - scaled.swapaxes(-1, -2).conj()).max(axis=(-2, -1))
+        size = abs(scaled).max(axis=(-2, -1))
         relative = difference / np.where(size > 0, size, 1)  # (batch,)
+        read = np.tril(a) if uplo == "L" else np.triu(a)
+        relative = np.where(np.isfinite(read).all(axis=(-2, -1)), relative, 0)
     allowed = ASYMMETRY * (n * float(np.finfo(a.dtype).eps) + half_eps(dtype))
     relative = np.reshape(relative.tolist(), leading)  # on the host
-    bad = [tuple(row.tolist()) for row in np.argwhere(relative > allowed)]
+    # NaN in the other triangle is not within what is allowed.
+    bad = [tuple(row.tolist()) for row in np.argwhere(~(relative <= allowed))]
     if not bad:
         return
     raise error(

@@ -1,5 +1,6 @@
 """Time bed.eigh against NumPy and torch on random matrices; results are checked."""
 
+import argparse
 import csv
 import secrets
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from .._config import installed_versions, no_gpu, processor
 from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
+from ..engines import DTYPES
 from ..engines._threads import thread_count
 from ..testing.accuracy import PROMISE, measure
 from ..testing.clock import in_turns
@@ -62,15 +64,24 @@ class Line(NamedTuple):
 
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("--n", type=int, nargs="+", default=[2, 3, 4, 8, 16, 32, 64])
-    parser.add_argument("--batch", type=int, nargs="+", default=[10000])
-    parser.add_argument("--dtype", nargs="+", default=["float32", "float64"])
+    sizes = [2, 3, 4, 8, 16, 32, 64]
+    parser.add_argument("--n", type=_positive, nargs="+", default=sizes)
+    parser.add_argument("--batch", type=_positive, nargs="+", default=[10000])
+    names = [*(dtype.name for dtype in DTYPES), "float16"]  # that one in float32
+    parser.add_argument("--dtype", nargs="+", choices=names, default=names[:2])
     parser.add_argument("--driver", default="auto", help="engine, see `info`")
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--values-only", action="store_true", help="time eigvalsh")
     parser.add_argument("--torch", action="store_true", help="time torch.linalg too")
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seed", type=_positive, default=None)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
+    return number
 
 
 def run(options) -> int:
@@ -78,6 +89,8 @@ def run(options) -> int:
     device = options.device or best_device()
     if device == "cuda" and (problem := no_gpu()):
         raise SystemExit(f"--device cuda {problem}")
+    if options.csv:
+        options.csv.touch()  # before the work, if that cannot be done
     seed = secrets.randbits(32) if options.seed is None else options.seed
     machine = f"{processor()}; {', '.join(installed_versions())}"
     setting = (

@@ -1,6 +1,7 @@
 """Decompose real matrices, check every result against exact eigenvalues, draw them."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ def add_arguments(parser) -> None:
 def run(options) -> int:
     """Print the table, write the picture; fails if an error passes the promise."""
     device = best_device()
+    Path(options.out).touch()  # before the work, if that cannot be done
     show(config_text(), "")
     progress("compiling (once per machine) …")
     matrices = real_matrices()

@@ -121,7 +121,13 @@ class Engine:
 
     def load(self, function: str = "eigh") -> Callable:
         """Import the engine and return its `eigh`, or a stage that it has apart."""
-        package = importlib.import_module(f"bed.engines.{self.package or self.name}")
+        try:
+            name = self.package or self.name
+            package = importlib.import_module(f"bed.engines.{name}")
+        except ImportError as error:
+            raise ImportError(
+                f"engine {self.name!r} does not start: {error}; {describe()}"
+            ) from error
         return getattr(package, function)
 
 
@@ -172,17 +178,27 @@ def known(name: str) -> Engine:
     ValueError
         Unknown name; the message lists what exists here and what could be installed.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"driver={name!r} is unknown; {describe()}")
     if name in RENAMED:
         warnings.warn(
             f"driver={name!r} is called {RENAMED[name]!r} now",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=_level_of_the_caller(),
         )
         name = RENAMED[name]
     engine = _REGISTRY.get(name)
     if engine is None:
         raise ValueError(f"driver={name!r} is unknown; {describe()}")
     return engine
+
+
+def _level_of_the_caller() -> int:
+    """As a `stacklevel` of the function that asks: the first frame outside bed."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("bed."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def get(name: str) -> Engine:
@@ -197,7 +213,7 @@ def get(name: str) -> Engine:
     """
     engine = known(name)
     if missing := engine.missing():
-        raise ImportError(f"driver={name!r} {missing}; {describe()}")
+        raise ImportError(f"engine {name!r} {missing}; {describe()}")
     return engine
 
 
@@ -244,7 +260,7 @@ register(
     Engine(
         "cusolver",
         ("cuda",),
-        "cupy.linalg.eigh on the whole batch",
+        "cupy.linalg.eigh in chunks of the batch",
         needs=(_CUPY,),
     )
 )

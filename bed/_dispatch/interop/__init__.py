@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .received import Library, Received, never, same
+from .received import Library, Received, describe, never, same
 
 __all__ = ["Library", "Received", "library_of", "put", "receive", "to_host"]
 
@@ -80,7 +80,12 @@ def _is_instance(a, library: str, name: str) -> bool:
 
 def _receive_numpy(a) -> Received:
     if not isinstance(a, np.ndarray):
-        return Received(np.asarray(a), "cpu")
+        array = np.asarray(a)
+        if array.dtype == object and array.ndim == 0:
+            raise TypeError(f"expected an array of matrices, got {describe(a)}")
+        return Received(array, "cpu")
+    if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
+        raise TypeError("expected an array without masked entries: fill them in before")
     vectors = same if type(a) is np.ndarray else a.__array_wrap__
     return Received(np.asarray(a), "cpu", give_back_vectors=vectors)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ...engines._threads import limited_to
-from ..dtypes import WIDENED
+from ..dtypes import WIDENED, unsupported
 from . import cupy
 from .received import Library, Received, describe
 
@@ -27,10 +27,11 @@ def recorded(a) -> bool:
 
     By torch.compile or export, jit.trace, a dispatch mode (make_fx, fake tensors, and
     every other, which may record what it sees), a tensor that dispatches by itself
-    (fake, functional and wrapped ones), or a device without memory.
+    (fake, functional and wrapped ones), a device without memory, or functionalize.
     """
     return (
         torch.compiler.is_compiling()
+        or (torch._C._are_functorch_transforms_active() and _is_functionalized())
         or torch._C._get_tracing_state() is not None
         or torch._C._len_torch_dispatch_stack() > 0
         or a.is_meta
@@ -39,6 +40,13 @@ def recorded(a) -> bool:
             and torch._C._dispatch_keys(a).has(torch._C.DispatchKey.Python)
         )
     )
+
+
+def _is_functionalized() -> bool:
+    """Inside `torch.func.functionalize`, which knows operators alone."""
+    functorch = torch._C._functorch
+    levels = functorch.get_interpreter_stack() or ()
+    return any(x.key() == functorch.TransformType.Functionalize for x in levels)
 
 
 def _traces(a) -> bool:
@@ -77,9 +85,13 @@ def _receive(a) -> Received:
         return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
 
     if device.type == "cpu":
+        try:
+            array = a.numpy()
+        except TypeError:
+            raise unsupported(dtype) from None
         # `torch.set_num_threads` is about work on tensors, whoever does it.
         return Received(
-            a.numpy(),
+            array,
             "cpu",
             empty,
             torch.Tensor.numpy,

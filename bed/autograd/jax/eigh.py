@@ -90,7 +90,7 @@ def eigh(a: jax.Array, uplo, check, driver, method: Method):
     x, uplo = _opened(a, uplo, check)
     w, v, status = _solve(x, uplo, driver, method, eigenvectors=True)
     if check:
-        _raise_on_failure(a, check, status)
+        _raise_on_failure(a, uplo, check, status)
     if method.check_phase and jnp.iscomplexobj(v):
         v = phase_checked(v)
     return w, v, status
@@ -104,7 +104,7 @@ def eigvalsh(a: jax.Array, uplo, check, driver):
     x, uplo = _opened(a, uplo, check)
     w, status = _solve(x, uplo, driver, Method(), eigenvectors=False)
     if check:
-        _raise_on_failure(a, check, status)
+        _raise_on_failure(a, uplo, check, status)
     return w, status
 
 
@@ -129,14 +129,14 @@ def _opened(a, uplo, check):
     return (a.astype(dtype) if inexact else a), uplo
 
 
-def _raise_on_failure(a, check, status):
+def _raise_on_failure(a, uplo, check, status):
     """For concrete arrays, which are here because they are spread over devices."""
     leading = status.shape
     if check == "hermitian":
         matrices = np.asarray(a).reshape(math.prod(leading), *a.shape[-2:])
         dtype = compute_dtype(a.dtype)
         raise_on_asymmetry(
-            matrices.astype(dtype), leading, a.dtype.name, np.linalg.LinAlgError
+            matrices.astype(dtype), uplo, leading, a.dtype.name, np.linalg.LinAlgError
         )
     raise_on_failure(np.asarray(status), np.linalg.LinAlgError)
 
@@ -269,7 +269,6 @@ def _register(platform):
     mlir.register_lowering(_solve_p, rule, platform=platform)
 
 
-xla.problem("cpu")  # registered now, for programs that were compiled elsewhere
 mlir.register_lowering(_solve_p, _refuse)
 _register("cpu")
 _register("cuda")

@@ -9,7 +9,8 @@ from torch.autograd import forward_ad
 
 from ..._derivative.eigh import eigh_jvp, eigh_vjp, without_unused
 from ..._dispatch import solve
-from ..._dispatch.interop.torch import LIBRARY
+from ..._dispatch.interop.torch import LIBRARY, LinAlgError
+from ..._dispatch.normalize import raise_unless_square
 from ._phase import PhaseChecked
 
 
@@ -64,7 +65,7 @@ class Eigh(_Rules, torch.autograd.Function):
     def vmap(info, in_dims, a, *options):
         """The mapped axis becomes one more leading axis."""
         del info
-        return Eigh.apply(a.movedim(in_dims[0], 0), *options), (0, 0, 0)
+        return Eigh.apply(mapped_first(a, in_dims[0]), *options), (0, 0, 0)
 
 
 class OperatorEigh(_Rules, torch.autograd.function._SingleLevelFunction):
@@ -80,6 +81,13 @@ class OperatorEigh(_Rules, torch.autograd.function._SingleLevelFunction):
         # torch switches both modes off around `forward`; outer levels need them.
         with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
             return below_autograd(torch.ops.bed.eigh, keys, a, *options)
+
+
+def mapped_first(a, axis):
+    """A tensor with the mapped axis as the first of its leading axes."""
+    a = a.movedim(axis, 0)
+    raise_unless_square(a.shape[1:], LinAlgError)
+    return a
 
 
 def below_autograd(operator, keys, *arguments):

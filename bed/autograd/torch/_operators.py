@@ -14,9 +14,15 @@ from torch._functorch.utils import enable_single_level_autograd_function
 
 from ..._derivative.method import Method
 from ..._dispatch import solve
-from ..._dispatch.dtypes import WIDENED
-from ..._dispatch.interop.torch import LIBRARY
-from ._function import OperatorEigh, below_autograd
+from ..._dispatch.dtypes import WIDENED, compute_dtype, unsupported
+from ..._dispatch.interop.torch import LIBRARY, LinAlgError
+from ..._dispatch.normalize import (
+    normalize_uplo,
+    raise_unless_check,
+    raise_unless_square,
+)
+from ...engines import known
+from ._function import OperatorEigh, below_autograd, mapped_first
 
 _CHECKS = {str(check): check for check in (False, True, "hermitian")}
 
@@ -63,11 +69,18 @@ def _differentiated(a) -> bool:
     return torch._VF._unpack_dual(a, level=0).tangent is not None
 
 
-def _empty(a, *_):
-    """Outputs without values, for tracing."""
-    dtype = a.dtype if a.is_floating_point() or a.is_complex() else torch.float64
-    name = str(dtype).removeprefix("torch.")
-    dtype = getattr(torch, WIDENED.get(name, name))
+def _empty(a, uplo="L", check="False", driver="auto", *_):
+    """Outputs without values, for tracing; what is wrong is told as with values."""
+    normalize_uplo(uplo)
+    raise_unless_check(_CHECKS.get(check, check))
+    if driver != "auto":
+        known(driver)
+    raise_unless_square(a.shape, LinAlgError)
+    name = str(a.dtype).removeprefix("torch.")
+    try:
+        dtype = getattr(torch, compute_dtype(WIDENED.get(name, name)).name)
+    except TypeError:
+        raise unsupported(a.dtype) from None
     return (
         a.new_empty(a.shape[:-1], dtype=dtype.to_real()),
         a.new_empty(a.shape, dtype=dtype),
@@ -82,12 +95,12 @@ def _empty_values(a, *options):
 
 def _eigh_mapped(info, in_dims, a, *options):
     del info
-    return torch.ops.bed.eigh(a.movedim(in_dims[0], 0), *options), (0, 0, 0)
+    return torch.ops.bed.eigh(mapped_first(a, in_dims[0]), *options), (0, 0, 0)
 
 
 def _eigvalsh_mapped(info, in_dims, a, *options):
     del info
-    return torch.ops.bed.eigvalsh(a.movedim(in_dims[0], 0), *options), (0, 0)
+    return torch.ops.bed.eigvalsh(mapped_first(a, in_dims[0]), *options), (0, 0)
 
 
 for _name, _kernel, _autograd, _shapes, _mapped in (

@@ -10,6 +10,7 @@ import torch
 
 from ..._derivative.method import Method
 from ..._dispatch.interop.torch import recorded
+from ..._dispatch.normalize import raise_unless_check
 from ._function import Eigh
 from ._operators import eigh_operator, eigvalsh_operator
 
@@ -29,7 +30,7 @@ def eigh(a: torch.Tensor, uplo, check, driver, method: Method):
             "check_phase=True cannot raise inside torch.compile and what else records "
             "a program, where there are no values to look at: check outside of it"
         )
-    return eigh_operator(a, uplo, str(check), driver, *method[:2])
+    return eigh_operator(a, uplo, _word(check), driver, *method[:2])
 
 
 def eigvalsh(a: torch.Tensor, uplo, check, driver):
@@ -39,9 +40,15 @@ def eigvalsh(a: torch.Tensor, uplo, check, driver):
     of them. Writing into the eigenvalues is allowed.
     """
     if recorded(a):
-        return eigvalsh_operator(a, uplo, str(check), driver)
+        return eigvalsh_operator(a, uplo, _word(check), driver)
     w, _, status = Eigh.apply(a, uplo, check, driver, Method())
     return w.clone(), status  # the other w is saved for backward
+
+
+def _word(check) -> str:
+    """What an operator, whose arguments have one type each, gets for `check`."""
+    raise_unless_check(check)
+    return check if isinstance(check, str) else str(bool(check))
 
 
 def eigh_scriptable(

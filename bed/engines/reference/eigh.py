@@ -42,6 +42,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from bed._status import Status
+from bed.engines._float_mode import default_float_mode
 
 from .back_transform import back_transform, conjugate_transpose
 from .qr_iteration import qr_iteration
@@ -51,6 +52,7 @@ from .tridiagonalize import tridiagonalize
 # What underflows here is meant to, and the status tells of all else: NumPy, where it is
 # what computes, has nothing to warn of.
 @np.errstate(all="ignore")
+@default_float_mode()
 def eigh(a, uplo="L", *, eigenvectors=True, out=None, stats=None):
     """Eigenvalues and eigenvectors of a batch of symmetric or Hermitian matrices.
 

@@ -110,7 +110,7 @@ def problem(platform: str) -> str | None:
                 return reason
         jax.ffi.register_ffi_target(
             TARGET,
-            jax.ffi.pycapsule(HANDLERS[platform]),
+            ffi.capsule(HANDLERS[platform]),
             platform={"cuda": "CUDA"}.get(platform, platform),
         )
         jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
@@ -194,3 +194,5 @@ HANDLERS = {
     "cpu": ffi.handler(_solve_host),
     "cuda": ffi.handler(_solve_cuda),
 }
+
+problem("cpu")  # registered now, for programs that were compiled elsewhere
