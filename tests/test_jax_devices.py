@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("jax")
 
 
+@pytest.mark.slow
 def test_on_four_devices():
     file = Path(__file__).with_name("jax_on_four_devices.py")
     flags = os.environ.get("XLA_FLAGS", "")

@@ -41,6 +41,7 @@ def _instantiations():
 SECONDS_SMALL, SECONDS_LARGE, CROWDED = 5, 15, 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("layout, dtype", list(_instantiations()))
 def test_compiles_within_its_registers(static, layout, dtype, architecture):

@@ -27,6 +27,7 @@ needs_numba_cuda = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_numba_cuda
 @pytest.mark.parametrize("path", SIMULATED, ids=lambda path: path.stem)
 def test_in_the_simulator(path):

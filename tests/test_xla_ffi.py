@@ -50,6 +50,7 @@ def _resident_bytes():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc here")
+@pytest.mark.slow
 def test_many_calls_keep_nothing(rng, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("x" * 10_000)

@@ -41,7 +41,9 @@ def add_arguments(parser) -> None:
 def run(options) -> int:
     """Print the table, write the picture; fails if an error passes the promise."""
     device = best_device()
-    Path(options.out).touch()  # before the work, if that cannot be done
+    drawn = find_spec("matplotlib") is not None
+    if drawn:
+        Path(options.out).touch()  # before the work, if that cannot be done
     show(config_text(), "")
     progress("compiling (once per machine) …")
     matrices = real_matrices()
@@ -60,13 +62,13 @@ def run(options) -> int:
         + ("within" if held else "ABOVE")
         + f" the {PROMISE} n·eps that bed promises"
     )
-    if find_spec("matplotlib") is None:
-        show("no picture: it needs matplotlib (pip install matplotlib)")
-    else:
+    if drawn:
         progress("drawing …")
         _draw(rows, options.out)
         progress("")
         show(f"picture: {options.out}")
+    else:
+        show("no picture: it needs matplotlib (pip install matplotlib)")
     return 0 if held else 1
 
 

@@ -82,7 +82,10 @@ def _receive_numpy(a) -> Received:
     if not isinstance(a, np.ndarray):
         array = np.asarray(a)
         if array.dtype == object and array.ndim == 0:
-            raise TypeError(f"expected an array of matrices, got {describe(a)}")
+            raise np.linalg.LinAlgError(
+                f"expected an array of square matrices, got {describe(a)}: to NumPy an "
+                "array of shape ()"
+            )
         return Received(array, "cpu")
     if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
         raise TypeError("expected an array without masked entries: fill them in before")
