@@ -71,7 +71,7 @@ class Engine:
     Attributes
     ----------
     name : str
-        What `driver=` calls it.
+        What `driver=` calls it, and its package under `bed.engines`.
     devices : tuple of str
         Kinds of memory its arrays may live in, of ``"cpu"`` and ``"cuda"``.
     summary : str
@@ -86,8 +86,6 @@ class Engine:
         Names of further dtypes that it reads as they are and computes in float32.
     stages : bool
         Whether it has the two stages apart.
-    package : str or None
-        Its package under `bed.engines`, where that is not called like the engine.
     jit : bool
         Whether Numba compiles it for the CPU.
     """
@@ -100,7 +98,6 @@ class Engine:
     same_bits: bool = True
     reads: tuple[str, ...] = ()
     stages: bool = False
-    package: str | None = None
     jit: bool = False
 
     def takes(self, n: int) -> bool:
@@ -116,14 +113,13 @@ class Engine:
 
     def switched_off(self) -> str | None:
         """What has to be set otherwise before this engine runs, or None."""
-        package = f"bed.engines.{self.package or self.name}"
-        return _jit_off() if self.jit and package not in sys.modules else None
+        loaded = f"bed.engines.{self.name}" in sys.modules
+        return _jit_off() if self.jit and not loaded else None
 
     def load(self, function: str = "eigh") -> Callable:
         """Import the engine and return its `eigh`, or a stage that it has apart."""
         try:
-            name = self.package or self.name
-            package = importlib.import_module(f"bed.engines.{name}")
+            package = importlib.import_module(f"bed.engines.{self.name}")
         except ImportError as error:
             raise ImportError(
                 f"engine {self.name!r} does not start: {error}; {describe()}"

@@ -35,8 +35,8 @@ def allocate_reduced(empty: Callable, shape: tuple[int, ...], dtype):
     d : (batch, n), e : (batch, n - 1), both in the real dtype; q : (batch, n, n)
     """
     real, n = real_dtype(dtype), shape[-1]
-    couplings = (*shape[:-1], max(n - 1, 0))
-    return empty(shape, real), empty(couplings, real), empty((*shape, n), dtype)
+    beside = (*shape[:-1], max(n - 1, 0))
+    return empty(shape, real), empty(beside, real), empty((*shape, n), dtype)
 
 
 def real_dtype(dtype) -> np.dtype:

@@ -74,12 +74,12 @@ def tridiagonal_eigenvalues(d, e):
 
 
 def tridiagonal(d, e):
-    """The full matrix of a diagonal and its couplings."""
+    """The full matrix of a diagonal and an off-diagonal."""
     return np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
 
 
 def wilkinson(n):
-    """Diagonal |i − (n−1)/2| and couplings one: pairs that nearly coincide."""
+    """Diagonal |i − (n−1)/2| and off-diagonal one: pairs that nearly coincide."""
     return abs(np.arange(n) - (n - 1) / 2), np.ones(n - 1)
 
 
@@ -172,7 +172,7 @@ def _with_phases(a, dtype):
 
 
 def _glued_wilkinson(n, glue):
-    """Wilkinson matrices of size up to 7, joined by weak couplings."""
+    """Wilkinson matrices of size up to 7, joined by weak entries."""
     d: list[float] = []
     e: list[float] = []
     while len(d) < n:
