@@ -148,7 +148,7 @@ def test_nothing_is_left_behind(a, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_that_is_kept_would_be_seen(a, kind):
     """The smaller of the two arrays, every time."""
-    make, _ = KINDS[kind]
+    make = KINDS[kind]
     kept, call = [], make(a)
     assert _too_much(_growth(lambda: kept.append(call()[0]), 200, 2))
 

@@ -122,9 +122,12 @@ def choose(
             raise ValueError(f"driver={driver!r} takes n ≤ {engine.max_n}, got n = {n}")
         return Choice(engine, "asked for by driver=", "")
     name, reason, measured = _decide(n, dtype, device, eigenvectors)
-    if off := known(name).switched_off():
+    engine = known(name)
+    if not engine.missing():
+        return Choice(engine, reason, measured)
+    if off := engine.switched_off():
         return Choice(get(SPARE), f"{name} {off}; other engine, other bits", "")
-    return Choice(get(name), reason, measured)
+    return Choice(get(name), reason, measured)  # it raises, and says what to install
 
 
 class Stage(NamedTuple):

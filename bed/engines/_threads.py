@@ -12,9 +12,8 @@ those alone that a helper has begun.
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 _pool: ThreadPoolExecutor | None = None
@@ -42,14 +41,17 @@ def thread_count() -> int:
     return count if most is None else min(most, count)
 
 
-@contextmanager
-def limited_to(threads: int) -> Iterator[None]:
+class limited_to:
     """Calls made inside, by this thread or task, use no more threads than this."""
-    token = _most.set(max(1, threads))
-    try:
-        yield
-    finally:
-        _most.reset(token)
+
+    def __init__(self, threads: int) -> None:
+        self._threads = max(1, threads)
+
+    def __enter__(self) -> None:
+        self._token = _most.set(self._threads)
+
+    def __exit__(self, *error: object) -> None:
+        _most.reset(self._token)
 
 
 def _configured_count() -> int:

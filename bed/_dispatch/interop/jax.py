@@ -14,7 +14,7 @@ from .received import Library, Received
 ALIGNMENT = 64  # bytes
 
 
-@dataclass(frozen=True)
+@dataclass
 class _ReceivedOnHost(Received):
     """Results are the same memory as JAX arrays, also while a function is traced."""
 

@@ -37,6 +37,7 @@ def recorded(a) -> bool:
         or a.is_meta
         or (
             type(a) is not torch.Tensor
+            and not a.is_nested  # it is refused when it is opened
             and torch._C._dispatch_keys(a).has(torch._C.DispatchKey.Python)
         )
     )
@@ -50,8 +51,6 @@ def _is_functionalized() -> bool:
 
 
 def _traces(a) -> bool:
-    if a.is_nested:
-        return False  # it is refused when it is opened
     if recorded(a):
         return True
     # Under torch.func every tensor is traced, those from outside too. torch has no
@@ -68,11 +67,10 @@ def _receive(a) -> Received:
         raise TypeError("expected a dense tensor, got a nested one")
     if a.layout != torch.strided:
         raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
-    if a.device.type not in ("cpu", "cuda"):
-        raise TypeError(
-            f"expected a tensor on the CPU or a CUDA device, got {a.device}"
-        )
     device, dtype = a.device, a.dtype
+    kind = device.type
+    if kind not in ("cpu", "cuda"):
+        raise TypeError(f"expected a tensor on the CPU or a CUDA device, got {device}")
     a = a.detach().resolve_conj().resolve_neg()
     if a._is_zerotensor():  # without memory, as autograd makes them
         a = torch.zeros(a.shape, dtype=dtype, device=device)
@@ -84,7 +82,7 @@ def _receive(a) -> Received:
     def empty(shape, dtype):
         return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
 
-    if device.type == "cpu":
+    if kind == "cpu":
         try:
             array = a.numpy()
         except TypeError:
