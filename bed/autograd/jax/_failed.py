@@ -7,11 +7,12 @@ tangents, and tangents and cotangents pass through `nan_where_failed`.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
+
+from ._linear import linear_primitive
 
 # Of what failed, true or false, and of a tangent with the same axes; linear in it.
-_nan_p = Primitive("bed_nan_where_failed")
+_nan_p = linear_primitive("bed_nan_where_failed")
 
 
 def nan_where_failed(failed: jax.Array, x: jax.Array) -> jax.Array:
@@ -30,38 +31,13 @@ def _value(failed, x):
     return jnp.where(failed & (x != 0), jnp.asarray(jnp.nan, x.dtype), x)
 
 
-def _tangent(primals, tangents):
-    (failed, x), (_, dx) = primals, tangents
-    zero = type(dx) is ad.Zero
-    return _nan_p.bind(failed, x), dx if zero else _nan_p.bind(failed, dx)
-
-
 def _transpose(cotangent, failed, x):
     del x
     zero = type(cotangent) is ad.Zero
     return None, cotangent if zero else _nan_p.bind(failed, cotangent)
 
 
-def _mapped(arguments, axes):
-    return _nan_p.bind(*at_front(arguments, axes)), 0
-
-
-def at_front(arguments, axes):
-    """Arguments of a mapped function, each with the mapped axis, as its first."""
-    (size,) = {
-        x.shape[axis]
-        for x, axis in zip(arguments, axes, strict=True)
-        if axis is not None
-    }
-    return [
-        batching.bdim_at_front(x, axis, size)
-        for x, axis in zip(arguments, axes, strict=True)
-    ]
-
-
 _nan_p.def_impl(jax.jit(_value))
 _nan_p.def_abstract_eval(lambda failed, x: x)
-ad.primitive_jvps[_nan_p] = _tangent
 ad.primitive_transposes[_nan_p] = _transpose
-batching.primitive_batchers[_nan_p] = _mapped
 mlir.register_lowering(_nan_p, mlir.lower_fun(_value, multiple_results=False))

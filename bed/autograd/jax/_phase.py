@@ -7,14 +7,13 @@ vmap and second derivatives, on every device, where an exception would not.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
 from ..._derivative.eigh import depends_on_phase
-from ._failed import at_front
+from ._linear import linear_primitive
 
 # Of the eigenvectors as constants, and of what is passed on: they, or their tangent.
-_watch_p = Primitive("bed_watch_phase")
+_watch_p = linear_primitive("bed_watch_phase")
 
 
 def phase_checked(v: jax.Array) -> jax.Array:
@@ -29,12 +28,6 @@ def _identity(v, x):
     return x
 
 
-def _tangent(primals, tangents):
-    (v, x), (_, dx) = primals, tangents
-    zero = type(dx) is ad.Zero
-    return _watch_p.bind(v, x), dx if zero else _watch_p.bind(v, dx)
-
-
 def _transpose(cotangent, v, x):
     del x
     if type(cotangent) is ad.Zero:
@@ -44,11 +37,5 @@ def _transpose(cotangent, v, x):
     return None, jnp.where(depends, jnp.nan, cotangent)
 
 
-def _mapped(arguments, axes):
-    return _watch_p.bind(*at_front(arguments, axes)), 0
-
-
-ad.primitive_jvps[_watch_p] = _tangent
 ad.primitive_transposes[_watch_p] = _transpose
-batching.primitive_batchers[_watch_p] = _mapped
 mlir.register_lowering(_watch_p, lambda context, v, x: [x])

@@ -135,10 +135,8 @@ def _raise_on_failure(a, uplo, check, status):
     if check == "hermitian":
         matrices = np.asarray(a).reshape(math.prod(leading), *a.shape[-2:])
         dtype = compute_dtype(a.dtype)
-        raise_on_asymmetry(
-            matrices.astype(dtype), uplo, leading, a.dtype.name, np.linalg.LinAlgError
-        )
-    raise_on_failure(np.asarray(status), np.linalg.LinAlgError)
+        raise_on_asymmetry(matrices.astype(dtype), uplo, leading, a.dtype.name)
+    raise_on_failure(np.asarray(status))
 
 
 # The primitive: one array (..., n, n) and static options to a list of arrays.
