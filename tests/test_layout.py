@@ -27,6 +27,8 @@ LAYERS = {
     "testing": 0,
     "_data": 0,
     "engines.scalar": 0,
+    "engines._float_mode": 0,
+    "engines._constants": 1,
     "engines._outputs": 1,
     "engines._threads": 1,
     "engines._library": 1,

@@ -12,23 +12,35 @@ import pickle
 import warnings
 from pathlib import Path
 
+from ._compile import source_digest
+
 try:
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 except ImportError:  # of Numba's insides, no version promises anything
     FunctionCache = IndexDataCacheFile = None
 
 
-def keep_on_disk(dispatcher) -> None:
-    """Let a compiled function be read from disk and written to it where that works."""
+def keep_on_disk(dispatcher, name: str) -> None:
+    """Let a compiled function be read from disk and written to it where that works.
+
+    Parameters
+    ----------
+    dispatcher
+        Of Numba.
+    name : str
+        That tells it from others of the same file.
+    """
+    source = Path(dispatcher.py_func.__code__.co_filename)
     try:
         if FunctionCache is None:
-            dispatcher.enable_caching()
-        else:
-            dispatcher._cache = _Cache(dispatcher.py_func)
+            raise RuntimeError("this version of Numba has other insides")
+        dispatcher._cache = _Cache(dispatcher.py_func, name)
     except (RuntimeError, OSError) as error:  # no folder can be written to
-        source = Path(dispatcher.py_func.__code__.co_filename)
         _warn(str(source.parent / "__pycache__"), error)
 
+
+# Of the sources that this process has loaded.
+_SOURCES = source_digest()
 
 _warned: list[str] = []  # folders; one a process is enough
 
@@ -51,13 +63,18 @@ if FunctionCache is not None:
     class _Cache(FunctionCache):
         """Numba's cache of a function, whose failures are not those of its calls."""
 
-        def __init__(self, function):
+        def __init__(self, function, name):
             super().__init__(function)
+            self._name = name
             self._cache_file = _Files(
                 self._cache_path,
                 self._impl.filename_base,
                 self._impl.locator.get_source_stamp(),
             )
+
+        def _index_key(self, sig, codegen):
+            """Not of what the function closes over: that has another name each time."""
+            return sig, codegen.magic_tuple(), self._name, _SOURCES
 
         def load_overload(self, sig, target_context):
             try:

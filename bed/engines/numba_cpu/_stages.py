@@ -6,26 +6,18 @@ in a batch it is.
 """
 
 import numpy as np
+from numba import types
 
 from bed.engines._outputs import allocate, allocate_reduced
 
-from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
-from ._float_mode import enter_default_mode, never_inlined, restore_mode
+from ._blocks import in_blocks
+from ._compile import kernel
+from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, load_tridiagonal, scale
-from ._store import (
-    fill_lost,
-    judge,
-    keep_order,
-    sort,
-    store_rows,
-    store_status,
-    store_vectors,
-    unscale,
-)
-from ._tasks import for_tasks, readable
-from ._workspace import count_for_wide, workspace
+from ._store import fill_lost, keep_order, store_rows, store_vectors, unscale
+from ._tasks import solve_batch
 from .back_transform import back_transform
-from .qr_iteration import qr_iteration
+from .eigh import NO_VECTORS, diagonalize
 from .tridiagonalize import tridiagonalize as reduce_block
 
 
@@ -56,14 +48,7 @@ def tridiagonalize(a, uplo="L", *, out=None):
     """
     batch, n, _ = a.shape
     d, e, q = out or allocate_reduced(np.empty, (batch, n), a.dtype)
-    const = constants(d.dtype)
-
-    def solve(part: slice) -> None:
-        _tridiagonalize(
-            readable(a[part]), uplo == "L", d[part], e[part], q[part], const
-        )
-
-    for_tasks(solve, batch, n, d.itemsize)
+    solve_batch(_tridiagonalize, (uplo == "L",), (a,), (d, e, q))
     return d, e, q
 
 
@@ -98,121 +83,84 @@ def eigh_tridiagonal(d, e, *, eigenvectors=True, out=None):
     w, v, status = out or allocate(
         np.empty, (batch, n), d.dtype, eigenvectors=eigenvectors
     )
-    const = constants(d.dtype)
-    v_or_none = v if eigenvectors else np.empty((0, 0, 0), d.dtype)
-
-    def solve(part: slice) -> None:
-        _eigh_tridiagonal(
-            readable(d[part]), readable(e[part]),
-            w[part], v_or_none[part], status[part], const,
-        )  # fmt: skip
-
-    for_tasks(solve, batch, n, d.itemsize)
+    v_or_none = v if eigenvectors else NO_VECTORS[d.dtype.char]
+    solve_batch(_eigh_tridiagonal, (), (d, e), (w, v_or_none, status))
     return w, v, status
 
 
-def _cached_entries(sources: str):
-    """The compiled functions that are kept on disk, as in `eigh`."""
-
-    @entry
-    def tridiagonalize_batch(a, lower, d, e, q, const):
-        if len(sources) > 0:  # to be part of the key; always true
-            mode, failed = enter_default_mode(), False
-            try:
-                _tridiagonalize_batch(a, lower, d, e, q, const)
-            except Exception:  # nothing else can be caught; only memory can be lacking
-                failed = True
-            restore_mode(mode)
-            if failed:
-                raise MemoryError("no memory for the blocks of matrices")
-
-    @entry
-    def eigh_tridiagonal_batch(d, e, w, v, status, const):
-        if len(sources) > 0:
-            mode, failed = enter_default_mode(), False
-            try:
-                _eigh_tridiagonal_batch(d, e, w, v, status, const)
-            except Exception:  # nothing else can be caught; only memory can be lacking
-                failed = True
-            restore_mode(mode)
-            if failed:
-                raise MemoryError("no memory for the blocks of matrices")
-
-    return tridiagonalize_batch, eigh_tridiagonal_batch
+@kernel
+def _tridiagonalize_block(start, count, arrays, work, const):
+    """`arrays` are ``(a, lower, d, e, q)``."""
+    a, lower, d, e, q = arrays
+    n, planes = a.shape[1], work.planes
+    load_matrices(a, start, count, lower, work)
+    first, second, finite = scale(work.z, n, planes * n, planes, const)
+    reduce_block(
+        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
+    )
+    back_transform(work.matrix, n, work.reflectors, work.tau, const)
+    keep_order(work.order, n)
+    unscale(work.d, n, first, second)
+    unscale(work.e, n - 1, first, second)
+    lost = ~finite
+    fill_lost(work.t, 2, n, lost)
+    fill_lost(work.z, n, planes * n, lost)
+    store_rows(work, work.d_at, start, count, d)
+    store_rows(work, work.e_at, start, count, e)
+    store_vectors(work, start, count, q, const)
 
 
 @kernel
-def _tridiagonalize_batch(a, lower, d, e, q, const):
-    never_inlined()
-    batch, n, _ = a.shape
-    wide = count_for_wide(batch, d)
-    if wide > 0:
-        work, memory = workspace(n, a, d, WIDE)
-        _tridiagonalize_range(a, 0, wide, lower, d, e, q, work, memory, const)
-    if wide < batch:
-        work, memory = workspace(n, a, d, NARROW)
-        _tridiagonalize_range(a, wide, batch, lower, d, e, q, work, memory, const)
-
-
-@kernel
-def _tridiagonalize_range(a, start, stop, lower, d, e, q, work, memory, const):
-    """Reduce ``a[start:stop]`` in blocks."""
-    n, planes, lanes = a.shape[1], work.planes, work.lanes
-    for i in range(start, stop, lanes):
-        count = min(lanes, stop - i)
-        load_matrices(a, i, count, lower, work)
-        first, second, finite = scale(work.z, n, planes * n, planes, const)
-        reduce_block(
-            work.matrix, n, work.reflectors,
-            work.d, work.e, work.tau, work.p, work.q, const,
-        )  # fmt: skip
-        back_transform(work.matrix, n, work.reflectors, work.tau, const)
-        keep_order(work.order, n)
-        unscale(work.d, n, first, second)
-        unscale(work.e, n - 1, first, second)
-        lost = ~finite
-        fill_lost(work.t, 2, n, lost)
-        fill_lost(work.z, n, planes * n, lost)
-        store_rows(work, work.d_at, i, count, d)
-        store_rows(work, work.e_at, i, count, e)
-        store_vectors(work, i, count, q, const)
-
-
-@kernel
-def _eigh_tridiagonal_batch(d, e, w, v, status, const):
-    never_inlined()
-    batch, n = d.shape
-    wide = count_for_wide(batch, d)
-    if wide > 0:
-        work, memory = workspace(n, d, d, WIDE)
-        _eigh_tridiagonal_range(d, e, 0, wide, w, v, status, work, memory, const)
-    if wide < batch:
-        work, memory = workspace(n, d, d, NARROW)
-        _eigh_tridiagonal_range(d, e, wide, batch, w, v, status, work, memory, const)
-
-
-@kernel
-def _eigh_tridiagonal_range(d, e, start, stop, w, v, status, work, memory, const):
-    """Solve the matrices ``start:stop`` in blocks; `v` is empty if it is not wanted."""
-    n, lanes = d.shape[1], work.lanes
-    columns = work.columns if v.size > 0 else 0
-    for block in range(start, stop, lanes):
-        count = min(lanes, stop - block)
-        load_tridiagonal(d, e, block, count, work)
-        first, second, finite = scale(work.t, 2, n, 0, const)
-        for i in range(n if columns > 0 else 0):
+def _eigh_tridiagonal_block(start, count, arrays, work, const):
+    """`arrays` are ``(d, e, w, v, status)``; `v` is empty if it is not wanted."""
+    d, e, w, v, status = arrays
+    n = d.shape[1]
+    load_tridiagonal(d, e, start, count, work)
+    scaling = scale(work.t, 2, n, 0, const)
+    if v.size > 0:
+        for i in range(n):
             for j in range(n):
                 work.z[i, j] = const.one if i == j else const.zero
-        qr_iteration(work.d, work.e, n, work.z, columns, work.c, work.s, const)
-        sort(work.d, work.order, n)
-        unscale(work.d, n, first, second)
-        lost = judge(work.d, work.e, n, finite, work.code, const)
-        store_status(work, block, count, status)
-        fill_lost(work.t, 1, n, lost)
-        store_rows(work, work.d_at, block, count, w)
-        if columns > 0:
-            fill_lost(work.z, n, columns, lost)
-            store_vectors(work, block, count, v, const)
+    diagonalize(n, start, count, scaling, (w, v, status), work, const)
 
 
-_tridiagonalize, _eigh_tridiagonal = _cached_entries(source_digest())
+def _build_tridiagonalize(width):
+    solve = in_blocks(_tridiagonalize_block, width)
+
+    def tridiagonalize_batch(start, stop, lower, a, d, e, q):
+        solve(start, stop, a.shape[1], a, d, (a, lower, d, e, q))
+
+    return tridiagonalize_batch
+
+
+def _build_eigh_tridiagonal(width):
+    solve = in_blocks(_eigh_tridiagonal_block, width)
+
+    def eigh_tridiagonal_batch(start, stop, d, e, w, v, status):
+        solve(start, stop, d.shape[1], d, d, (d, e, w, v, status))
+
+    return eigh_tridiagonal_batch
+
+
+_tridiagonalize = Entries(
+    "tridiagonalize",
+    _build_tridiagonalize,
+    lambda dtype, real: (
+        types.boolean,
+        inputs(dtype, 3),
+        outputs(real, 2),
+        outputs(real, 2),
+        outputs(dtype, 3),
+    ),
+)
+_eigh_tridiagonal = Entries(
+    "eigh_tridiagonal",
+    _build_eigh_tridiagonal,
+    lambda dtype, real: (
+        inputs(real, 2),
+        inputs(real, 2),
+        outputs(real, 2),
+        outputs(real, 3),
+        outputs(types.int32, 1),
+    ),
+)

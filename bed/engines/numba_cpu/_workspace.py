@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._compile import WIDE, inline
+from ._compile import inline
 from ._complex import as_numbers
 from ._vector_array import VectorArray, as_floats, as_vectors
 
@@ -117,17 +117,6 @@ def _workspace(n, a, w, width):
         return views, (m, source)
 
     return allocate
-
-
-@inline
-def count_for_wide(batch, like):
-    """Matrices at the beginning of a batch that go into blocks of wide vectors.
-
-    The rest takes narrow ones: it would leave most lanes of a wide block empty.
-    """
-    lanes = WIDE // like.itemsize
-    left = batch % lanes
-    return batch if left > lanes // 4 else batch - left
 
 
 @inline

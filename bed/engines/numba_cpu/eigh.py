@@ -1,11 +1,13 @@
 """A block of matrices after another, one in each lane; threads share the batch."""
 
 import numpy as np
+from numba import types
 
 from bed.engines._outputs import allocate
 
-from ._compile import NARROW, WIDE, constants, entry, kernel, source_digest
-from ._float_mode import enter_default_mode, never_inlined, restore_mode
+from ._blocks import in_blocks
+from ._compile import inline, kernel
+from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, scale
 from ._store import (
     fill_lost,
@@ -16,8 +18,7 @@ from ._store import (
     store_vectors,
     unscale,
 )
-from ._tasks import for_tasks, readable
-from ._workspace import count_for_wide, workspace
+from ._tasks import solve_batch
 from .back_transform import back_transform
 from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
@@ -34,80 +35,45 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     w, v, status = out or allocate(
         np.empty, (batch, n), a.dtype, eigenvectors=eigenvectors
     )
-    const = constants(w.dtype)
     # The kernel tells by its size whether eigenvectors are wanted.
-    v_or_none = v if eigenvectors else np.empty((0, 0, 0), dtype=a.dtype)
-
-    def solve(part: slice) -> None:
-        _entry(
-            readable(a[part]),
-            uplo == "L",
-            w[part],
-            v_or_none[part],
-            status[part],
-            const,
-        )
-
-    for_tasks(solve, batch, n, w.itemsize)
+    v_or_none = v if eigenvectors else NO_VECTORS[a.dtype.char]
+    solve_batch(_entries, (uplo == "L",), (a,), (w, v_or_none, status))
     return w, v, status
 
 
-def _cached_entry(sources: str):
-    """The compiled function that is kept on disk, for this state of the sources."""
-
-    @entry
-    def solve_batch(a, lower, w, v, status, const):
-        if len(sources) > 0:  # named here to be part of the key; always true
-            mode, failed = enter_default_mode(), False
-            try:
-                _solve_batch(a, lower, w, v, status, const)
-            except Exception:  # nothing else can be caught; only memory can be lacking
-                failed = True
-            restore_mode(mode)
-            if failed:
-                raise MemoryError("no memory for the blocks of matrices")
-
-    return solve_batch
+NO_VECTORS = {kind: np.empty((0, 0, 0), kind) for kind in "fdFD"}
 
 
 @kernel
-def _solve_batch(a, lower, w, v, status, const):
-    """Solve ``a[i]`` for every i; `v` is empty if eigenvectors are not wanted."""
-    never_inlined()
-    batch, n, _ = a.shape
-    wide = count_for_wide(batch, w)
-    if wide > 0:
-        work, memory = workspace(n, a, w, WIDE)
-        _solve_range(a, 0, wide, lower, w, v, status, work, memory, const)
-    if wide < batch:
-        work, memory = workspace(n, a, w, NARROW)
-        _solve_range(a, wide, batch, lower, w, v, status, work, memory, const)
-
-
-@kernel
-def _solve_range(a, start, stop, lower, w, v, status, work, memory, const):
-    """Solve ``a[start:stop]`` in blocks of as many matrices as there are lanes.
-
-    `memory` is what `work` needs to be in use, see `workspace`.
-    """
-    lanes = work.lanes
-    for i in range(start, stop, lanes):
-        count = min(lanes, stop - i)
-        _solve_block(a, i, count, lower, w, v, status, work, const)
-
-
-@kernel
-def _solve_block(a, start, count, lower, w, v, status, work, const):
-    """Solve ``a[start]`` and those that follow it, as many as `count`."""
+def _solve_block(start, count, arrays, work, const):
+    """`arrays` are ``(a, lower, w, v, status)``; `v` is empty if it is not wanted."""
+    a, lower, w, v, status = arrays
     n, planes = a.shape[1], work.planes
-    columns = work.columns if v.size > 0 else 0
     load_matrices(a, start, count, lower, work)
-    first, second, finite = scale(work.z, n, planes * n, planes, const)
+    scaling = scale(work.z, n, planes * n, planes, const)
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
     )
-    if columns > 0:
+    if v.size > 0:
         back_transform(work.matrix, n, work.reflectors, work.tau, const)
+    diagonalize(n, start, count, scaling, (w, v, status), work, const)
+
+
+@inline
+def diagonalize(n, start, count, scaling, outputs, work, const):
+    """The last stage for a block, from T and Qᵀ in `work` to the outputs of a batch.
+
+    Parameters
+    ----------
+    n, start, count : int
+    scaling
+        What `scale` returned.
+    outputs
+        ``(w, v, status)``; `v` is empty if eigenvectors are not wanted.
+    """
+    first, second, finite = scaling
+    w, v, status = outputs
+    columns = work.columns if v.size > 0 else 0
     qr_iteration(work.d, work.e, n, work.z, columns, work.c, work.s, const)
     sort(work.d, work.order, n)
     unscale(work.d, n, first, second)
@@ -120,4 +86,18 @@ def _solve_block(a, start, count, lower, w, v, status, work, const):
         store_vectors(work, start, count, v, const)
 
 
-_entry = _cached_entry(source_digest())
+def _build(width):
+    solve = in_blocks(_solve_block, width)
+
+    def eigh_batch(start, stop, lower, a, w, v, status):
+        solve(start, stop, a.shape[1], a, w, (a, lower, w, v, status))
+
+    return eigh_batch
+
+
+def _signature(dtype, real):
+    results = outputs(real, 2), outputs(dtype, 3), outputs(types.int32, 1)
+    return types.boolean, inputs(dtype, 3), *results
+
+
+_entries = Entries("eigh", _build, _signature)

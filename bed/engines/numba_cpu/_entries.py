@@ -1,0 +1,134 @@
+"""The functions that Python calls: compiled for a dtype and a width when first called.
+
+Most callers need one of them, and each takes seconds to compile.
+"""
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numba import from_dtype, njit, types
+from numba.core import event
+
+from bed._console import progress
+
+from ._cache import keep_on_disk
+from ._compile import NARROW, WIDE
+
+# Blocks from which on those few matrices that do not fill one take a wide one as well:
+# what its empty lanes cost is little then, and narrow ones need not be compiled.
+MANY = 16
+
+_compiling = threading.Lock()
+
+
+class Entries:
+    """One solver, for all dtypes.
+
+    Parameters
+    ----------
+    name : str
+        To be found by on disk.
+    build : callable
+        ``build(width)`` is the function to compile for vectors of so many bytes, with
+        the arguments ``(start, stop, *options, *inputs, *outputs)``. Arrays are whole
+        batches, of which the matrices `start` to `stop` are solved.
+    signature : callable
+        ``signature(dtype, real)``, with types of Numba, is what stands behind `stop`.
+    """
+
+    def __init__(self, name: str, build: Callable, signature: Callable):
+        self.name, self._build, self._signature = name, build, signature
+        self._of: dict[np.dtype, _OfDtype] = {}
+
+    def __call__(self, dtype: np.dtype) -> "_OfDtype":
+        """The compiled solver for inputs of a dtype."""
+        found = self._of.get(dtype)
+        if found is None:
+            found = self._of.setdefault(dtype, _OfDtype(self, dtype))
+        return found
+
+    def compile(self, dtype: np.dtype, width: int) -> Callable:
+        """Read from disk, or compile and keep there."""
+        given = from_dtype(dtype)
+        real = getattr(given, "underlying_float", given)
+        signature = (types.intp, types.intp, *self._signature(given, real))
+        dispatcher = njit(nogil=True, error_model="numpy")(self._build(width))
+        keep_on_disk(dispatcher, f"{self.name}, {width} bytes")
+        with _without_collections(), _told(f"{self.name} for {dtype}"):
+            dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return dispatcher
+
+
+class _OfDtype:
+    """The two compiled functions for a dtype."""
+
+    def __init__(self, entries: Entries, dtype: np.dtype):
+        self._entries, self._dtype = entries, dtype
+        self.lanes = WIDE // dtype.type(0).real.itemsize
+        self.of_width: dict[int, Callable] = {}
+
+    def __call__(self, start: int, stop: int, arguments: tuple) -> None:
+        """Solve a part of a batch; `arguments` are those behind `stop`."""
+        lanes = self.lanes
+        blocks, left = divmod(stop - start, lanes)
+        # A wide block would have most of its lanes empty.
+        narrow = left if left <= lanes // 4 and blocks < MANY else 0
+        if stop - start > narrow:
+            self._get(WIDE)(start, stop - narrow, *arguments)
+        if narrow:
+            self._get(NARROW)(stop - narrow, stop, *arguments)
+
+    def _get(self, width: int) -> Callable:
+        found = self.of_width.get(width)
+        if found is None:
+            with _compiling:  # by one thread, for all that wait
+                found = self.of_width.get(width)
+                if found is None:
+                    found = self._entries.compile(self._dtype, width)
+                    self.of_width[width] = found
+        return found
+
+
+def inputs(dtype, ndim: int):
+    """The type of inputs, which may be read-only."""
+    return types.Array(dtype, ndim, "C", readonly=True)
+
+
+def outputs(dtype, ndim: int):
+    """The type of outputs, which are written as plain memory."""
+    return types.Array(dtype, ndim, "C")
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Python looks for garbage often in what a compiler makes, and finds none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """On a terminal, say that `what` is compiled, if it is and not read from disk."""
+    with event.install_listener("numba:compile", _Line(what)):
+        yield
+    progress("")
+
+
+class _Line(event.Listener):
+    def __init__(self, what: str):
+        self._text = f"bed: compiling {what}, once per machine …"
+
+    def on_start(self, event):
+        progress(self._text)
+
+    def on_end(self, event):
+        """What has begun may go on with something else."""
