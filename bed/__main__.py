@@ -1,18 +1,20 @@
-"""``python -m bed demo | info | bench``."""
+"""``python -m bed demo | info | bench | cache``."""
 
 import sys
 
 from . import __version__
 from ._console import ArgumentParser, show
-from .cli import bench, demo, info
+from .cli import bench, cache, demo, info
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; returns the exit code."""
     parser = ArgumentParser(prog="python -m bed", description=__doc__)
     parser.add_argument("--version", action="version", version=f"bed {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="demo | info | bench")
-    for command in (demo, info, bench):
+    commands = parser.add_subparsers(
+        required=True, metavar="demo | info | bench | cache"
+    )
+    for command in (demo, info, bench, cache):
         sub = commands.add_parser(
             command.__name__.rpartition(".")[2],
             help=command.__doc__,

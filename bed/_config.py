@@ -1,6 +1,5 @@
 """What is installed here, what runs, and where compiled code is kept."""
 
-import os
 import platform
 import sys
 from importlib import metadata
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from ._console import show
 from ._version import __version__
-from .engines import engines
+from .engines import engines, known
 from .engines._threads import thread_count
 
 _PACKAGES = (
@@ -58,7 +57,7 @@ def config_text() -> str:
             f"  {engine.name:10} {'/'.join(engine.devices):8} {engine.summary}"
         )
         lines.append(f"  {'':10} {'':8} {state or 'ready'}")
-    lines.append("compiled code: " + (cache_directory() or "none yet"))
+    lines.append(f"compiled code: {_compiled_code_text()}")
     return "\n".join(lines)
 
 
@@ -116,12 +115,14 @@ def _gpus() -> tuple[list[str], str]:
     )
 
 
-def cache_directory() -> str | None:
-    """Where Numba keeps the CPU engine's compiled code, if there is any."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(chosen)] if chosen else []
-    places.append(Path(__file__).parent / "engines" / "numba_cpu" / "__pycache__")
-    for place in places:
-        if any(place.rglob("*.nbi")):
-            return str(place)
-    return None
+def compiled_code() -> tuple[Path | None, list[Path]]:
+    """The folder where the CPU engine's compiled code is kept, and the files in it."""
+    engine = known("numba_cpu")
+    return (None, []) if engine.missing() else engine.load("kept_on_disk")()
+
+
+def _compiled_code_text() -> str:
+    folder, files = compiled_code()
+    if folder is None:
+        return "none is kept"
+    return f"{folder} ({len(files)} files)" if files else "none yet"

@@ -65,9 +65,16 @@ def show(*lines: Any, file: Any = None, end: str = "\n") -> None:
 
 
 def progress(text: str) -> None:
-    """Show on a terminal what is being worked on, over the last such line."""
-    if sys.stderr.isatty():
-        show(f"\r\x1b[K{text}", file=sys.stderr, end="")
+    """Show on a terminal what is being worked on, over the last such line.
+
+    A line that cannot be shown stops nothing.
+    """
+    stream = sys.stderr
+    try:
+        if stream is not None and stream.isatty():
+            show(f"\r\x1b[K{text}", file=stream, end="")
+    except (OSError, ValueError):  # the terminal is gone, or the stream is closed
+        return
 
 
 class ArgumentParser(argparse.ArgumentParser):

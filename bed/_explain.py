@@ -13,6 +13,10 @@ from ._dispatch.normalize import normalize
 from ._dispatch.policy import choose
 from .engines import DTYPES
 
+# A batch that fills blocks of the CPU engine, and has one matrix left over: code for
+# both is apart. Its blocks have a power of two of lanes, at most this many less one.
+FULL_AND_MORE = 33
+
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
@@ -141,7 +145,8 @@ def warmup(
     for each in dtype if isinstance(dtype, tuple | list) else (dtype,):
         name = str(each).removeprefix("torch.")
         computed = compute_dtype(WIDENED.get(name, name if name != str(each) else each))
-        one = interop.put(np.eye(n, dtype=computed)[None], device)
+        few = np.broadcast_to(np.eye(n, dtype=computed), (FULL_AND_MORE, n, n))
+        few = interop.put(few, device)
         for wanted in (True, False):
-            choice = choose(n, one.dtype, device, eigenvectors=wanted, driver=driver)
-            choice.engine.load()(one, eigenvectors=wanted)
+            choice = choose(n, few.dtype, device, eigenvectors=wanted, driver=driver)
+            choice.engine.load()(few, eigenvectors=wanted)

@@ -6,12 +6,17 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from numba import config
 
-from bed.engines.numba_cpu import _cache, _compile
+import bed
+from bed.__main__ import main
+from bed.engines.numba_cpu import _cache
+from bed.engines.numba_cpu._compile import NARROW
 
 SOURCE = "def double(x):\n    return x + x\n"
 ADVICE = "NUMBA_CACHE_DIR"
@@ -30,6 +35,13 @@ def function(tmp_path, monkeypatch):
     return module.double
 
 
+def _kept(function):
+    """Compile a function, whose code is kept as that of the solver."""
+    dispatcher = numba.njit(function)
+    _cache.keep_on_disk(dispatcher, "double")
+    return dispatcher
+
+
 def _files(tmp_path, suffix):
     return sorted((tmp_path / "kept").rglob(f"*{suffix}"))
 
@@ -39,8 +51,8 @@ def _hits(compiled):
 
 
 def test_code_is_read_back(function):
-    assert _compile.entry(function)(1.5) == 3
-    again = _compile.entry(function)  # as another process does
+    assert _kept(function)(1.5) == 3
+    again = _kept(function)  # as another process does
     assert again(1.5) == 3
     assert _hits(again) == 1
 
@@ -95,26 +107,26 @@ def _no_data(index, data):
     ],
 )
 def test_a_file_that_is_spoilt_is_replaced(function, tmp_path, spoil):
-    _compile.entry(function)(1.5)
+    _kept(function)(1.5)
     (index,), (data,) = _files(tmp_path, ".nbi"), _files(tmp_path, ".nbc")
     spoil(index, data)
-    compiled = _compile.entry(function)
+    compiled = _kept(function)
     assert compiled(1.5) == 3
     assert _hits(compiled) == 0
-    healed = _compile.entry(function)
+    healed = _kept(function)
     assert healed(1.5) == 3
     assert _hits(healed) == 1
 
 
 def test_data_of_another_signature_is_not_taken(function, tmp_path):
     """As two processes that write at once may leave it: an index, and others' data."""
-    compiled = _compile.entry(function)
+    compiled = _kept(function)
     assert (compiled(1.5), compiled(1)) == (3, 2)
     first, second = _files(tmp_path, ".nbc")
     texts = first.read_bytes(), second.read_bytes()
     first.write_bytes(texts[1])
     second.write_bytes(texts[0])
-    compiled = _compile.entry(function)
+    compiled = _kept(function)
     assert (compiled(1.5), compiled(1)) == (3, 2)
     assert _hits(compiled) == 0
 
@@ -134,11 +146,11 @@ def test_a_full_disk_is_told_of_once(function, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(_cache.IndexDataCacheFile, "_open_for_write", full)
-    compiled = _compile.entry(function)
+    compiled = _kept(function)
     with pytest.warns(RuntimeWarning, match=ADVICE) as told:
         assert compiled(1.5) == 3
         assert compiled(1) == 2
-        assert _compile.entry(function)(1.5) == 3
+        assert _kept(function)(1.5) == 3
     assert len(told) == 1
     assert str(tmp_path / "kept") in str(told[0].message)
 
@@ -146,26 +158,53 @@ def test_a_full_disk_is_told_of_once(function, tmp_path, monkeypatch):
 def test_no_folder_to_write_to_is_told_of_once(function, tmp_path, monkeypatch):
     monkeypatch.setattr(_cache.FunctionCache._impl_class, "_locator_classes", [])
     with pytest.warns(RuntimeWarning, match=ADVICE) as told:
-        assert _compile.entry(function)(1.5) == 3
-        assert _compile.entry(function)(1.5) == 3
+        assert _kept(function)(1.5) == 3
+        assert _kept(function)(1.5) == 3
     assert len(told) == 1
     assert str(tmp_path) in str(told[0].message)
 
 
-def test_a_numba_with_other_insides_caches_as_it_does(function, monkeypatch):
+def test_a_numba_with_other_insides_keeps_nothing(function, tmp_path, monkeypatch):
+    """Its own cache would take code of sources that have changed."""
     monkeypatch.setattr(_cache, "FunctionCache", None)
-    assert _compile.entry(function)(1.5) == 3
-    again = _compile.entry(function)
-    assert again(1.5) == 3
-    assert _hits(again) == 1
+    with pytest.warns(RuntimeWarning, match="other insides"):
+        assert _kept(function)(1.5) == 3
+    assert not _files(tmp_path, "")
 
 
-def test_the_solver_is_kept_this_way():
+def test_names_tell_functions_of_one_file_apart(function, tmp_path):
+    def kept(name):
+        dispatcher = numba.njit(function)
+        _cache.keep_on_disk(dispatcher, name)
+        dispatcher(1.5)
+        return _hits(dispatcher)
+
+    assert [kept(name) for name in ("one", "other", "one", "other")] == [0, 0, 1, 1]
+
+
+def test_code_of_other_sources_is_not_taken(function, monkeypatch):
+    _kept(function)(1.5)
+    monkeypatch.setattr(_cache, "_SOURCES", "of another day")
+    again = _kept(function)
+    assert (again(1.5), _hits(again)) == (3, 0)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_the_solver_is_kept_this_way(dtype):
     from bed.engines.numba_cpu import _stages
-    from bed.engines.numba_cpu.eigh import _entry
+    from bed.engines.numba_cpu.eigh import _entries
 
-    for entry in (_entry, _stages._tridiagonalize, _stages._eigh_tridiagonal):
-        assert isinstance(entry._cache, _cache._Cache)
+    one = np.eye(2, dtype=dtype)[None]
+    bed.eigh(one)
+    bed.tridiagonalize(one)
+    bed.eigh_tridiagonal(np.ones((1, 2)), np.ones((1, 1)))
+    dtype = np.dtype(dtype)
+    for compiled in (
+        _entries(dtype), _stages._tridiagonalize(dtype),
+        _stages._eigh_tridiagonal(np.dtype("f8")),
+    ):  # fmt: skip
+        (narrow,) = (f for width, f in compiled.of_width.items() if width == NARROW)
+        assert isinstance(narrow._cache, _cache._Cache)
 
 
 @pytest.mark.slow
@@ -175,7 +214,8 @@ def test_processes_that_compile_at_once(tmp_path):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import doubling, numpy as np; "
         "from numba import config; config.CACHE_DIR = sys.argv[1] + '/kept'; "
-        "from bed.engines.numba_cpu._compile import entry; f = entry(doubling.double); "
+        "import numba; from bed.engines.numba_cpu._cache import keep_on_disk; "
+        "f = numba.njit(doubling.double); keep_on_disk(f, 'double'); "
         "kinds = [np.dtype(k).type for k in sys.argv[2]]; "
         "assert all(f(k(3)) == 6 for k in kinds); "
         "print(sum(f.stats.cache_hits.values()))"
@@ -197,3 +237,49 @@ def test_processes_that_compile_at_once(tmp_path):
     out, log = last.communicate()
     assert last.returncode == 0, log
     assert int(out) > 0
+
+
+@pytest.fixture
+def shown(function, tmp_path, capsys):
+    """What ``python -m bed cache`` prints, of a folder of this test's."""
+    folder = Path(_cache.kept_on_disk()[0])
+    assert folder.is_relative_to(tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("eigh.nbi", "eigh.1.nbc", "eigh.py", "eigh.cpython-313.pyc"):
+        (folder / name).write_bytes(bytes(100_000))
+
+    def show(*options):
+        assert main(["cache", *options]) == 0
+        return capsys.readouterr().out
+
+    return folder, show
+
+
+def test_the_command_shows_what_is_kept(shown):
+    folder, show = shown
+    assert f"2 files, 0.2 MB, in {folder}" in show()
+    assert len(list(folder.iterdir())) == 4
+    assert f"{folder} (2 files)" in bed._config.config_text()
+
+
+def test_the_command_removes_compiled_code_alone(shown):
+    folder, show = shown
+    assert f"2 files, 0.2 MB, removed from {folder}" in show("--clear")
+    assert {x.name for x in folder.iterdir()} == {"eigh.py", "eigh.cpython-313.pyc"}
+    assert "0 files, 0.0 MB, in" in show()
+    assert "compiled code: none yet" in bed._config.config_text()
+
+
+def test_a_folder_that_is_not_ours_to_empty_is_told(shown, monkeypatch, capsys):
+    def refused(self, missing_ok=False):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert main(["cache", "--clear"]) == 2
+    assert "Permission denied" in capsys.readouterr().err
+
+
+def test_the_command_where_nothing_is_kept(monkeypatch, capsys):
+    monkeypatch.setattr(_cache, "FunctionCache", None)
+    assert main(["cache"]) == 0
+    assert "can keep no code" in capsys.readouterr().out

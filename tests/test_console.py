@@ -83,8 +83,9 @@ sys.exit(main(sys.argv[1:]))
     "words, told",
     [
         (["info"], "engines:"),
+        (["cache"], "files"),
         (["bench", "--n", "2", "--batch", "9"], "matrices/s"),
-        (["--help"], "demo | info | bench"),
+        (["--help"], "demo | info | bench | cache"),
         (["bench", "--help"], "--values-only"),
         (["demo", "--help"], "--out"),
     ],

@@ -11,6 +11,7 @@ from numba import njit
 
 import bed
 from bed.engines import _float_mode, _threads
+from bed.engines._constants import constants
 from bed.engines.numba_cpu import _compile
 from bed.engines.numba_cpu._float_mode import (
     enter_default_mode,
@@ -107,10 +108,10 @@ def test_no_bit_of_a_stage_depends_on_the_mode(rng, mode):
 
 
 def test_constants_are_not_those_of_the_first_caller():
-    expected = _compile.constants("f8")
-    _compile.constants.cache_clear()
+    expected = constants("f8")
+    constants.cache_clear()
     with _mode("toward zero"):
-        assert _compile.constants("f8") == expected
+        assert constants("f8") == expected
 
 
 @pytest.fixture(scope="module")

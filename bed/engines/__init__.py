@@ -117,7 +117,7 @@ class Engine:
         return _jit_off() if self.jit and not loaded else None
 
     def load(self, function: str = "eigh") -> Callable:
-        """Import the engine and return its `eigh`, or a stage that it has apart."""
+        """Import the engine and return its `eigh`, or another of its functions."""
         try:
             package = importlib.import_module(f"bed.engines.{self.name}")
         except ImportError as error:

@@ -6,7 +6,8 @@ vector is stands in `_simd`, its complex twin in `_complex`, arrays of both in
 back.
 """
 
+from ._cache import kept_on_disk
 from ._stages import eigh_tridiagonal, tridiagonalize
 from .eigh import eigh
 
-__all__ = ["eigh", "eigh_tridiagonal", "tridiagonalize"]
+__all__ = ["eigh", "eigh_tridiagonal", "kept_on_disk", "tridiagonalize"]

@@ -39,6 +39,22 @@ def keep_on_disk(dispatcher, name: str) -> None:
         _warn(str(source.parent / "__pycache__"), error)
 
 
+def kept_on_disk() -> tuple[Path | None, list[Path]]:
+    """The folder that code of this engine is read from, and the files in it.
+
+    The folder is Numba's choice, and None where it finds none or has other insides. It
+    holds no compiled code of others.
+    """
+    if FunctionCache is None:
+        return None, []
+    try:
+        implementation = FunctionCache._impl_class(kept_on_disk)
+        folder = Path(implementation.locator.get_cache_path())
+    except (RuntimeError, OSError):
+        return None, []
+    return folder, sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")])
+
+
 # Of the sources that this process has loaded.
 _SOURCES = source_digest()
 

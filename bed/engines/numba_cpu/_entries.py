@@ -4,6 +4,7 @@ Most callers need one of them, and each takes seconds to compile.
 """
 
 import gc
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,18 @@ from ._compile import NARROW, WIDE
 # what its empty lanes cost is little then, and narrow ones need not be compiled.
 MANY = 16
 
-_compiling = threading.Lock()
+# Reentrant, as a finaliser may solve something in the midst of a compilation.
+_compiling = threading.RLock()
+
+
+def _begin_anew() -> None:
+    """The thread that held the lock is not in a forked child."""
+    global _compiling
+    _compiling = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 class Entries:

@@ -4,19 +4,15 @@ The state between the stages is in the outputs and in arrays of (batch, n) and (
 that a call allocates.
 """
 
-from functools import lru_cache
-
 import cupy
 import numpy as np
 
+from bed.engines._constants import constants
 from bed.engines._outputs import allocate, allocate_reduced
 
 from . import _launch, qr_iteration
-from ._compile import constants
 from .back_transform import back_transform
 from .tridiagonalize import tridiagonalize as reduce
-
-_constants = lru_cache(constants)
 
 
 def eigh(a, uplo="L", *, eigenvectors=True, out=None):
@@ -103,7 +99,7 @@ def _reduce(a, uplo, q, d, e, exponent, *, unscale) -> None:
     The upper triangle is the lower one with rows and columns exchanged, conjugated.
     """
     batch, n, _ = a.shape
-    const = _constants(a.dtype)
+    const = constants(a.dtype)
     tau = cupy.empty((batch, n), a.dtype)
     shared = _launch.shared_bytes(n, a.dtype)
     blocks, block = _launch.grid(batch), _launch.square_block(n)
@@ -141,5 +137,5 @@ def _diagonalize(d, e, exponent, w, v, status, *, start) -> None:
         qr_iteration.qr_iteration, _launch.grid(batch), block, shared,
         d, e, exponent, z, planes, w, status,
         qr_iteration.SWEEPS_PER_EIGENVALUE * n,
-        start, v is not None, shared > 0, _constants(d.dtype),
+        start, v is not None, shared > 0, constants(d.dtype),
     )  # fmt: skip

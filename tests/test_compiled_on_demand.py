@@ -1,0 +1,228 @@
+"""Code is compiled for what a call takes, once, and nothing that only it calls."""
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from numba import njit
+from numba.core import codegen
+
+from bed import _console
+from bed.engines.numba_cpu import _as_ir, _entries
+from bed.engines.numba_cpu._compile import NARROW, WIDE, kernel
+from bed.testing.checks import assert_eigh
+
+LANES = WIDE // 8  # of double precision
+
+
+class Recorder:
+    """Stands for `Entries`, and notes what is compiled and run."""
+
+    def __init__(self):
+        self.compiled, self.run = [], []
+
+    def compile(self, dtype, width):
+        self.compiled.append((str(dtype), width))
+
+        def run(start, stop):
+            self.run.append((width, start, stop))
+
+        return run
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.mark.parametrize(
+    "batch, parts",
+    [
+        (0, []),
+        (1, [(NARROW, 0, 1)]),
+        (LANES // 4, [(NARROW, 0, LANES // 4)]),
+        (LANES // 4 + 1, [(WIDE, 0, LANES // 4 + 1)]),
+        (LANES, [(WIDE, 0, LANES)]),
+        (LANES + 1, [(WIDE, 0, LANES), (NARROW, LANES, LANES + 1)]),
+        (2 * LANES - 1, [(WIDE, 0, 2 * LANES - 1)]),
+        (LANES * _entries.MANY + 1, [(WIDE, 0, LANES * _entries.MANY + 1)]),
+    ],
+)
+def test_a_call_compiles_the_widths_it_takes(recorder, batch, parts):
+    solve = _entries._OfDtype(recorder, np.dtype("f8"))
+    solve(0, batch, ())
+    assert recorder.run == parts
+    assert recorder.compiled == [("float64", width) for width, _, _ in parts]
+    solve(5 * LANES, 5 * LANES + batch, ())
+    assert len(recorder.compiled) == len(parts)
+
+
+@pytest.mark.parametrize("dtype, size", [("f4", 4), ("c8", 4), ("f8", 8), ("c16", 8)])
+def test_lanes_are_of_the_real_dtype(recorder, dtype, size):
+    assert _entries._OfDtype(recorder, np.dtype(dtype)).lanes == WIDE // size
+
+
+def test_threads_that_come_at_once_wait_for_one(recorder, monkeypatch):
+    compile_ = recorder.compile
+
+    def slow(dtype, width):
+        time.sleep(0.1)
+        return compile_(dtype, width)
+
+    monkeypatch.setattr(recorder, "compile", slow)
+    solve = _entries._OfDtype(recorder, np.dtype("f8"))
+    threads = [threading.Thread(target=solve, args=(i, i + 1, ())) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(recorder.compiled) == 1
+    assert len(recorder.run) == 4
+
+
+def test_a_child_forked_while_another_thread_compiles_compiles():
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    held = _entries._compiling
+    taken, done = threading.Event(), threading.Event()
+
+    def compile_long():
+        with held:
+            taken.set()
+            done.wait()
+
+    thread = threading.Thread(target=compile_long)
+    thread.start()
+    taken.wait()
+    try:
+        _entries._begin_anew()  # as after a fork
+        assert _entries._compiling.acquire(timeout=5)
+        _entries._compiling.release()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_inner_functions_have_no_machine_code():
+    @kernel
+    def double(x):
+        return 2 * x
+
+    @njit
+    def quadruple(x):
+        return double(double(x))
+
+    assert quadruple(1.5) == 6
+    (inner,), (outer,) = double.overloads.values(), quadruple.overloads.values()
+    address = [
+        result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+        for result in (inner, outer)
+    ]
+    assert address[0] == 0 != address[1]
+
+
+def test_a_numba_with_other_insides_compiles_as_it_does(monkeypatch):
+    assert _as_ir.PIPELINE
+    library = type("JITCodeLibrary", (), {"_optimize_final_module": None})
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(codegen, "JITCodeLibrary", library)
+            assert importlib.reload(_as_ir).PIPELINE == {}
+    finally:
+        assert importlib.reload(_as_ir).PIPELINE
+
+
+WITHOUT = """
+import sys
+from numba.core import codegen
+if sys.argv[1] == "without":
+    del codegen.JITCodeLibrary
+import numpy as np, bed
+from bed.engines.numba_cpu import _as_ir
+assert bool(_as_ir.PIPELINE) == (sys.argv[1] == "with")
+a = np.random.default_rng(0).standard_normal((40, 9, 9)).astype("f4")
+w, v = bed.eigh(a)
+np.savez(sys.argv[2], a=np.tril(a) + np.tril(a, -1).swapaxes(1, 2), w=w, v=v)
+"""
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_how_it_is_compiled(tmp_path):
+    """From two empty caches."""
+    found = []
+    for how in ("with", "without"):
+        path = str(tmp_path / f"{how}.npz")
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", WITHOUT, how, path],
+            env={
+                **os.environ,
+                "NUMBA_CACHE_DIR": str(tmp_path / how),
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(np.load(path))
+    one, other = found
+    assert_eigh(one["a"], one["w"], one["v"])
+    for name in "wv":
+        assert one[name].tobytes() == other[name].tobytes()
+
+
+class Terminal:
+    """A stream that may be a terminal."""
+
+    def __init__(self, error=None):
+        self.text, self._error = "", error
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        if self._error:
+            raise self._error
+        self.text += text
+
+    def flush(self):
+        assert self.text
+
+
+def _entry():
+    return _entries.Entries(
+        "doubling",
+        lambda width: lambda start, stop, x: x[0],
+        lambda dtype, real: (_entries.inputs(dtype, 1),),
+    )
+
+
+@pytest.fixture
+def _nothing_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(_entries, "keep_on_disk", lambda dispatcher, name: None)
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+def test_a_terminal_is_told_what_is_compiled(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(_console.sys, "stderr", terminal)
+    solve = _entry()(np.dtype("f4"))
+    solve(0, 1, (np.ones(1, "f4"),))
+    text = terminal.text
+    assert "compiling doubling for float32, once per machine" in text
+    assert text.endswith("\r\x1b[K")  # and nothing is left of it
+    solve(0, 1, (np.ones(1, "f4"),))
+    assert terminal.text == text
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+@pytest.mark.parametrize("stream", [None, Terminal(OSError("gone"))], ids=str)
+def test_a_line_that_cannot_be_shown_stops_nothing(monkeypatch, stream):
+    monkeypatch.setattr(_console.sys, "stderr", stream)
+    solve = _entry()(np.dtype("f4"))
+    solve(0, 1, (np.ones(1, "f4"),))
+    assert solve.of_width[NARROW](0, 1, np.full(1, 5, "f4")) == 5
