@@ -154,6 +154,19 @@ def test_classifiers(setup_cfg):
     assert (Path(bed.__file__).parent / "py.typed").exists()
 
 
+def test_what_is_no_python_is_installed_too(setup_cfg):
+    told = set()
+    for name, patterns in setup_cfg["options.package_data"].items():
+        folder = ROOT.joinpath(*name.split("."))
+        for pattern in patterns.replace(",", " ").split():
+            found = set(folder.glob(pattern))
+            assert found, f"{name} has no {pattern}"
+            told |= found
+    compiled = {".py", ".pyc", ".pyo", ".nbi", ".nbc"}
+    files = {p for p in (ROOT / "bed").rglob("*.*") if p.is_file()}
+    assert {p for p in files if p.suffix not in compiled} == told
+
+
 @pytest.mark.slow
 def test_a_source_distribution_is_whole(tmp_path):
     """All files of the project, so that its tests can be run from it."""

@@ -1,9 +1,9 @@
-"""Time bed.eigh against NumPy and torch on random matrices; results are checked."""
+"""Time bed.eigh against its peers on random matrices; results are checked."""
 
 import argparse
 import csv
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,30 +17,22 @@ from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
 from ..engines import DTYPES
 from ..engines._threads import thread_count
-from ..testing.accuracy import PROMISE, measure
+from ..testing.accuracy import PROMISE, Errors, measure
 from ..testing.clock import in_turns
 from ..testing.matrices import random_hermitian
-from ._peers import (
-    awaited,
-    best_device,
-    one_blas_thread,
-    one_torch_thread,
-    torch_call,
-)
+from ._peers import NAMES, Peer, available, awaited, best_device
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
-
-
-HEADER = (
-    f"{'dtype':11}{'n':>4}{'batch':>9} {'engine':11}{'worst n·eps':>12}"
-    f"{'bed ms':>11}{'numpy ms':>11}{'ratio':>7}{'torch ms':>11}{'ratio':>7}"
-    f"{'matrices/s':>13}"
-)
+# In n·eps: a peer may be less accurate than bed promises to be, but not this wrong.
+WRONG = 1000
 
 
 class Line(NamedTuple):
-    """One measurement; times in milliseconds, NaN where a peer did not run."""
+    """One measurement; times in milliseconds, errors in n·eps.
+
+    `peers_ms` has the peers that were timed, `wrong` the errors of those that were not.
+    """
 
     dtype: str
     n: int
@@ -49,17 +41,45 @@ class Line(NamedTuple):
     threads: int
     worst_error: float
     bed_ms: float
-    numpy_ms: float
-    torch_ms: float
+    peers_ms: dict[str, float]
+    best_peer: str
+    wrong: dict[str, float]
 
-    def __str__(self) -> str:
-        return (
-            f"{self.dtype:11}{self.n:4}{self.batch:9} {self.engine:11}"
-            f"{self.worst_error:12.2f}{self.bed_ms:11.3f}"
-            f"{self.numpy_ms:11.3f}{self.numpy_ms / self.bed_ms:7.2f}"
-            f"{self.torch_ms:11.3f}{self.torch_ms / self.bed_ms:7.2f}"
-            f"{self.batch / self.bed_ms * 1e3:13.4g}"
+    def ratio(self, peer: str) -> float:
+        """Time of a peer over that of bed."""
+        return self.peers_ms.get(peer, np.nan) / self.bed_ms
+
+    def shown(self, peers: Sequence[Peer]) -> Iterator[str]:
+        """The line of the table, and a sentence for each peer that is wrong."""
+        times = (
+            f"{self.peers_ms.get(peer.name, np.nan):11.3f}{self.ratio(peer.name):7.2f}"
+            for peer in peers
         )
+        yield (
+            f"{self.dtype:11}{self.n:4}{self.batch:9} {self.engine:11}"
+            f"{self.worst_error:12.2f}{self.bed_ms:11.3f}{''.join(times)}"
+            f"{self.batch / self.bed_ms * 1e3:13.4g}{self.ratio(self.best_peer):7.2f}"
+        )
+        for name, error in self.wrong.items():
+            yield f"{name} is wrong here, and not timed: error {error:.3g} n·eps"
+
+    def written(self) -> dict[str, str | int]:
+        """The line of the file; it has columns for all peers that there may be."""
+        line = {
+            **dict(zip(self._fields[:7], self, strict=False)),
+            **{f"{name}_ms": self.peers_ms.get(name, np.nan) for name in NAMES},
+            "best_peer": self.best_peer,
+            "best_ratio": self.ratio(self.best_peer),
+        }
+        return {k: f"{x:.4g}" if isinstance(x, float) else x for k, x in line.items()}
+
+
+def _header(peers: Sequence[Peer]) -> str:
+    names = (f"{peer.name + ' ms':>11}{'ratio':>7}" for peer in peers)
+    return (
+        f"{'dtype':11}{'n':>4}{'batch':>9} {'engine':11}{'worst n·eps':>12}"
+        f"{'bed ms':>11}{''.join(names)}{'matrices/s':>13}{'best':>7}"
+    )
 
 
 def add_arguments(parser) -> None:
@@ -73,6 +93,8 @@ def add_arguments(parser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--values-only", action="store_true", help="time eigvalsh")
     parser.add_argument("--torch", action="store_true", help="time torch.linalg too")
+    parser.add_argument("--peers", action="store_true", help="time all that are here")
+    parser.add_argument("--eigen", type=Path, help="folder with the headers of Eigen")
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--seed", type=_positive, default=None)
 
@@ -92,68 +114,91 @@ def run(options) -> int:
     if options.csv:
         options.csv.touch()  # before the work, if that cannot be done
     seed = secrets.randbits(32) if options.seed is None else options.seed
+    peers, absent = available(options)
     machine = f"{processor()}; {', '.join(installed_versions())}"
     setting = (
-        f"seed {seed}; {device}; bed: {thread_count()} threads; "
-        "numpy and torch: one thread, on the CPU"
+        f"seed {seed}; {_function(options)}; {device}; bed: {thread_count()} threads; "
+        "the peers on the CPU, one thread each: "
+        + ", ".join(f"{peer.name} {peer.version}".strip() for peer in peers)
     )
-    show(machine, setting, HEADER)
+    remarks = [*absent, *(peer.remark for peer in peers if peer.remark)]
+    show(machine, setting, *remarks, _header(peers))
     lines = []
-    for line in _lines(np.random.default_rng(seed), device, options):
-        show(line)
+    for line in _lines(np.random.default_rng(seed), device, peers, options):
+        show(*line.shown(peers))
         lines.append(line)
     if options.csv:
         with options.csv.open("w", newline="", encoding="utf-8") as file:
-            file.write(f"# {machine}\n# {setting}\n")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(Line._fields)
-            writer.writerows(
-                [f"{x:.4g}" if isinstance(x, float) else x for x in line]
-                for line in lines
-            )
+            file.writelines(f"# {text}\n" for text in (machine, setting, *remarks))
+            rows = [line.written() for line in lines]
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
     return 0
 
 
-def _lines(rng, device, options) -> Iterator[Line]:
+def _function(options) -> str:
+    return "eigvalsh" if options.values_only else "eigh"
+
+
+def _lines(rng, device, peers, options) -> Iterator[Line]:
     for dtype in options.dtype:
         for n in options.n:
             for batch in options.batch:
                 progress(f"{dtype} n = {n}, batch {batch} …")
-                line = _measure(rng, dtype, n, batch, device, options)
+                a = random_hermitian(rng, (batch, n, n), compute_dtype(dtype))
+                line = _measure(a, device, peers, options)
                 progress("")
                 yield line
 
 
-def _measure(rng, dtype, n, batch, device, options) -> Line:
-    a = random_hermitian(rng, (batch, n, n), compute_dtype(dtype))
-    there = put(a, device)
-    few = slice(0, CHECKED)
+def _measure(a, device, peers, options) -> Line:
+    function, n = _function(options), a.shape[-1]
+    ours, there, few = getattr(bed, function), put(a, device), slice(0, CHECKED)
     w, v = (to_host(x) for x in bed.eigh(there[few], driver=options.driver))
-    worst = np.nanmax(measure(a[few], w, v).worst())
+    worst = _largest(measure(a[few], w, v))
     if not worst <= PROMISE:
-        raise SystemExit(f"wrong result for {dtype}, n = {n}: error {worst} n·eps")
-    name = "eigvalsh" if options.values_only else "eigh"
-    ours, numpys = getattr(bed, name), getattr(np.linalg, name)
+        raise SystemExit(f"wrong result for {a.dtype}, n = {n}: error {worst} n·eps")
     explained = bed.explain(
         there, eigenvectors=not options.values_only, driver=options.driver
     )
-    calls = {
-        "bed": awaited(lambda: ours(there, driver=options.driver), device),
-        "numpy": lambda: numpys(a),
-    }
-    if options.torch:
-        calls["torch"] = torch_call(name, a)
-    seconds = in_turns(
-        calls, within={"numpy": one_blas_thread, "torch": one_torch_thread}
-    )
+    calls = {"bed": awaited(lambda: ours(there, driver=options.driver), device)}
+    wrong = {}
+    for peer in peers:
+        call, checked = peer.ready(function, a), peer.ready(function, a[few])
+        if call is None or checked is None:
+            continue
+        with peer.alone():
+            error = _error(function, checked(), a[few], w)
+        if error <= WRONG:
+            calls[peer.name] = call
+        else:
+            wrong[peer.name] = error
+    seconds = in_turns(calls, within={peer.name: peer.alone for peer in peers})
+    times = {name: each * 1e3 for name, each in seconds.items()}
+    bed_ms = times.pop("bed")
+    counted = [peer.name for peer in peers if peer.counts and peer.name in times]
     return Line(
         str(a.dtype),
         n,
-        batch,
+        len(a),
         explained.engine,
         thread_count(),
-        float(worst),
-        seconds["bed"] * 1e3,
-        seconds["numpy"] * 1e3,
-        seconds.get("torch", np.nan) * 1e3,
+        worst,
+        bed_ms,
+        times,
+        min(counted, key=times.__getitem__, default=""),
+        wrong,
     )
+
+
+def _error(function: str, result, a, w) -> float:
+    """Error of a result; of eigenvalues alone, against those that were checked."""
+    if function == "eigvalsh":
+        return _largest(measure(a, np.asarray(result), exact=w))
+    return _largest(measure(a, *map(np.asarray, result)))
+
+
+def _largest(errors: Errors) -> float:
+    """The largest error, NaN if a result has one."""
+    return float(np.max([x.max() for x in errors if x is not None]))
