@@ -12,9 +12,7 @@ namespace {
 using Matrix = Eigen::Matrix<SCALAR, SIZE, SIZE>;
 using Solver = Eigen::SelfAdjointEigenSolver<Matrix>;
 using Values = Solver::RealVectorType;
-// NumPy's order, which Eigen does not give to a matrix that is a column.
-using Rows =
-    Eigen::Matrix<SCALAR, SIZE, SIZE, SIZE == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+using Rows = Eigen::Matrix<SCALAR, SIZE, SIZE, Eigen::RowMajor>;
 
 }  // namespace
 
