@@ -24,7 +24,10 @@ def solved_by_numpy(a, vectors, direct):
 
 @pytest.fixture
 def tensorflow(monkeypatch):
-    """A module of this name on top of NumPy, which notes how it is set."""
+    """A module of this name on top of NumPy, which notes how it is set.
+
+    Like the real one it gives complex eigenvalues to complex matrices.
+    """
     settings = {}
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
     threading = types.SimpleNamespace(
@@ -38,7 +41,10 @@ def tensorflow(monkeypatch):
             set_visible_devices=lambda some, kind: settings.update({kind: some}),
         ),
         constant=np.asarray,
-        linalg=np.linalg,
+        linalg=types.SimpleNamespace(
+            eigh=lambda a: [x.astype(a.dtype) for x in np.linalg.eigh(a)],
+            eigvalsh=lambda a: np.linalg.eigvalsh(a).astype(a.dtype),
+        ),
     )
     monkeypatch.setitem(sys.modules, "tensorflow", module)
     return settings
