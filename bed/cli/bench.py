@@ -5,7 +5,7 @@ import csv
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,14 +63,13 @@ class Line(NamedTuple):
         for name, error in self.wrong.items():
             yield f"{name} is wrong here, and not timed: error {error:.3g} n·eps"
 
-    def written(self) -> dict[str, str | int]:
+    def written(self) -> dict[str, Any]:
         """The line of the file; it has columns for all peers that there may be."""
-        line = {
-            **dict(zip(self._fields[:7], self, strict=False)),
-            **{f"{name}_ms": self.peers_ms.get(name, np.nan) for name in NAMES},
-            "best_peer": self.best_peer,
-            "best_ratio": self.ratio(self.best_peer),
-        }
+        line = self._asdict()
+        times, best = line.pop("peers_ms"), line.pop("best_peer")
+        del line["wrong"]
+        line |= {f"{name}_ms": times.get(name, np.nan) for name in NAMES}
+        line |= {"best_peer": best, "best_ratio": self.ratio(best)}
         return {k: f"{x:.4g}" if isinstance(x, float) else x for k, x in line.items()}
 
 
@@ -194,9 +193,11 @@ def _measure(a, device, peers, options) -> Line:
 
 def _error(function: str, result, a, w) -> float:
     """Error of a result; of eigenvalues alone, against those that were checked."""
-    found, *vectors = map(np.asarray, [result] if function == "eigvalsh" else result)
-    found = found.real  # tensorflow has complex eigenvalues where the matrices are
-    return _largest(measure(a, found, *vectors, exact=None if vectors else w))
+    found, v = (result, None) if function == "eigvalsh" else result
+    found = np.asarray(found).real  # complex ones of tensorflow
+    if v is None:
+        return _largest(measure(a, found, exact=w))
+    return _largest(measure(a, found, np.asarray(v)))
 
 
 def _largest(errors: Errors) -> float:
