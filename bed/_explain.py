@@ -82,10 +82,10 @@ def explain(a: Any, *, eigenvectors: bool = True, driver: str = "auto") -> Expla
     measured: ...
     """
     received = interop.receive(a)
-    problem = normalize(received)
+    a, _, dtype = normalize(received)
     choice = choose(
-        problem.n,
-        problem.dtype,
+        a.shape[-1],
+        dtype,
         received.device,
         eigenvectors=eigenvectors,
         driver=driver,
@@ -96,10 +96,10 @@ def explain(a: Any, *, eigenvectors: bool = True, driver: str = "auto") -> Expla
         reason=choice.reason,
         measured=choice.measured,
         device=received.device,
-        batch=len(problem.a),
-        n=problem.n,
+        batch=len(a),
+        n=a.shape[-1],
         dtype=received.dtype,
-        compute_dtype=str(problem.dtype),
+        compute_dtype=str(dtype),
     )
 
 

@@ -38,7 +38,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
         row(10, "float32", False, "reference"),
         row(None, "any", None, "numba_cpu"),
     ]
-    policy._decide.cache_clear()
+    policy.forget()
     monkeypatch.setattr(
         policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
     )
@@ -58,7 +58,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
     assert explanation.measured == "here"
     values = bed.explain(np.eye(9, dtype="f4"), eigenvectors=False)
     assert values.engine == "reference"
-    policy._decide.cache_clear()
+    policy.forget()
 
 
 def test_unknown_engine_lists_those_here():
@@ -68,6 +68,7 @@ def test_unknown_engine_lists_those_here():
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    policy.forget()
     with pytest.raises(ImportError, match="needs numba: pip install 'numba'"):
         bed.eigh(np.eye(2))
     with pytest.raises(ImportError, match="batched-ed\\[cuda12\\]"):

@@ -14,6 +14,9 @@ class Method(NamedTuple):
     check_phase: bool = False
 
 
+EXACT = Method()
+
+
 def normalize_method(gradient: Any, degree: Any, check_phase: Any) -> Method:
     """The options of a derivative.
 
@@ -23,6 +26,8 @@ def normalize_method(gradient: Any, degree: Any, check_phase: Any) -> Method:
         Unknown gradient, a degree that is no whole number from 0 on, or a check that is
         neither on nor off.
     """
+    if gradient is EXACT.gradient and degree is EXACT.degree and check_phase is False:
+        return EXACT  # what most calls say
     if not isinstance(gradient, str) or gradient not in METHODS:
         accepted = ", ".join(repr(name) for name in METHODS)
         raise ValueError(f"gradient must be one of {accepted}, got {gradient!r}")

@@ -10,43 +10,32 @@ from .dtypes import compute_dtype
 from .interop import Received
 
 
-class Problem(NamedTuple):
-    """A call in the form that engines take, but for the dtype.
-
-    Attributes
-    ----------
-    a : (batch, n, n) array of the caller's dtype, any strides
-    leading : the caller's leading axes, whose product is batch
-    dtype : the engine dtype it is computed in
-    """
-
-    a: Any
-    leading: tuple[int, ...]
-    dtype: np.dtype
-
-    @property
-    def n(self) -> int:
-        return self.a.shape[-1]
-
-    def array_for(self, engine: Engine) -> Any:
-        """The batch in a dtype that the engine reads; converted only if it must be."""
-        if engine.reads and self.a.dtype.name in engine.reads:
-            return self.a
-        return converted(self.a, self.dtype)
+def array_for(engine: Engine, a: Any, dtype: np.dtype) -> Any:
+    """A batch in a dtype that an engine reads; converted only if it must be."""
+    if engine.reads and a.dtype.name in engine.reads:
+        return a
+    return converted(a, dtype)
 
 
 def converted(a: Any, dtype: np.dtype) -> Any:
     """An array as engines take it, in a dtype; copied only if it must be."""
-    a = a.astype(dtype, copy=False)
+    if a.dtype != dtype:
+        a = a.astype(dtype, copy=False)
     if isinstance(a, np.ndarray) and not a.flags.aligned:
         a = a.copy()
     return a
 
 
-def normalize(received: Received) -> Problem:
+def normalize(received: Received) -> tuple[Any, tuple[int, ...], np.dtype]:
     """Check shape and dtype, and join the leading axes.
 
     Memory is copied only where leading axes with unrelated strides have to be joined.
+
+    Returns
+    -------
+    a : (batch, n, n) array of the caller's dtype, any strides
+    leading : the caller's leading axes, whose product is batch
+    dtype : the engine dtype it is computed in
 
     Raises
     ------
@@ -56,13 +45,14 @@ def normalize(received: Received) -> Problem:
         A dtype that is not accepted.
     """
     a = received.array
-    raise_unless_square(a.shape, received.error)
-    dtype = compute_dtype(a.dtype)
-    leading = a.shape[:-2]
-    n = a.shape[-1]
-    if len(leading) != 1:
+    shape = a.shape
+    raise_unless_square(shape, received.error)
+    leading, n = shape[:-2], shape[-1]
+    if not leading:
+        a = a[None]
+    elif len(leading) > 1:
         a = a.reshape((math.prod(leading), n, n))  # a view wherever strides allow
-    return Problem(a, leading, dtype)
+    return a, leading, compute_dtype(a.dtype)
 
 
 def raise_unless_square(
@@ -134,13 +124,17 @@ def normalize_uplo(uplo: Any) -> str:
     ValueError
         Anything else.
     """
-    if isinstance(uplo, str) and uplo.upper() in ("L", "U"):
-        return uplo.upper()
+    if isinstance(uplo, str):
+        upper = uplo.upper()
+        if upper in ("L", "U"):
+            return upper
     raise ValueError(f"UPLO must be 'L' or 'U' (either case), got {uplo!r}")
 
 
 def raise_unless_check(check: Any) -> None:
     """Raise ValueError unless `check` is False, True or ``"hermitian"``."""
+    if check is False or check is True:  # what most calls say
+        return
     if is_flag(check) or (isinstance(check, str) and check == "hermitian"):
         return
     raise ValueError(f"check must be False, True or 'hermitian', got {check!r}")

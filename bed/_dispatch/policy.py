@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engines import Engine, engines, get, known
+from ..engines import Engine, engines, get, known, registered
 
 
 class Choice(NamedTuple):
@@ -128,6 +128,38 @@ def choose(
     if off := engine.switched_off():
         return Choice(get(SPARE), f"{name} {off}; other engine, other bits", "")
     return Choice(get(name), reason, measured)  # it raises, and says what to install
+
+
+# What `loaded` found, of so many calls of different kinds.
+_MOST = 4096
+_loaded: dict[tuple, tuple[Engine, Callable]] = {}
+
+
+def loaded(
+    n: int, dtype: np.dtype, device: str, eigenvectors: bool, driver: str
+) -> tuple[Engine, Callable]:
+    """The engine that `choose` picks, with its errors, and the engine's `eigh`.
+
+    What is loaded misses nothing any more, and stands in for the table.
+    """
+    key = n, dtype, device, eigenvectors
+    if driver == "auto":
+        found = _loaded.get(key)
+        if found is not None and registered(found[0]):
+            return found
+    choice = choose(n, dtype, device, eigenvectors=eigenvectors, driver=driver)
+    found = choice.engine, choice.engine.load()
+    if driver == "auto" and choice.measured:  # nothing stands in for another engine
+        if len(_loaded) >= _MOST:
+            _loaded.clear()
+        _loaded[key] = found
+    return found
+
+
+def forget() -> None:
+    """Look at the table anew."""
+    _decide.cache_clear()
+    _loaded.clear()
 
 
 class Stage(NamedTuple):

@@ -14,13 +14,14 @@ from ..engines import allocate, allocate_reduced
 from . import interop
 from .interop import Library, Received
 from .normalize import (
+    array_for,
     is_flag,
     normalize,
     normalize_tridiagonal,
     normalize_uplo,
     raise_unless_check,
 )
-from .policy import choose, choose_stage
+from .policy import choose_stage, loaded
 from .symmetry import raise_on_asymmetry
 
 
@@ -33,8 +34,8 @@ def _opaque(function: Callable) -> Callable:
     @functools.wraps(function)
     def call(*arguments, **options):
         # Only after a first use of torch.compile, which is when this is loaded.
-        dynamo = sys.modules.get("torch._dynamo")
-        if dynamo is not None and _compiled():
+        if "torch._dynamo" in sys.modules and _compiled():
+            dynamo = sys.modules["torch._dynamo"]
             return dynamo.disable(function)(*arguments, **options)
         return function(*arguments, **options)
 
@@ -66,14 +67,12 @@ def eigh(library: Library, a, uplo, check, driver, *, eigenvectors=True):
 
 def eigh_received(received: Received, uplo, check, driver, *, eigenvectors=True):
     """The same for an open array, on its device and stream."""
-    problem = normalize(received)
-    leading, n, dtype = problem.leading, problem.n, problem.dtype
-    engine = choose(
-        n, dtype, received.device, eigenvectors=eigenvectors, driver=driver
-    ).engine
+    a, leading, dtype = normalize(received)
+    n = a.shape[-1]
+    engine, solve = loaded(n, dtype, received.device, eigenvectors, driver)
     if check == "hermitian":
         raise_on_asymmetry(
-            problem.a.astype(dtype, copy=False),
+            a.astype(dtype, copy=False),
             uplo,
             leading,
             received.dtype,
@@ -81,9 +80,12 @@ def eigh_received(received: Received, uplo, check, driver, *, eigenvectors=True)
         )
     # With the caller's axes from the beginning: to torch, a view is not a new tensor.
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
-    solver = functools.partial(engine.load(), eigenvectors=eigenvectors)
-    inputs = problem.array_for(engine), uplo
-    return _run(solver, inputs, outputs, received, leading, check=bool(check))
+    a = array_for(engine, a, dtype)
+
+    def solver(out):
+        solve(a, uplo, eigenvectors=eigenvectors, out=out)
+
+    return _run(solver, a, outputs, received, leading, check=bool(check))
 
 
 @_opaque
@@ -92,12 +94,13 @@ def tridiagonalize(library: Library, a, uplo, driver):
     uplo = normalize_uplo(uplo)
     received = library.receive(a)
     with received.running():
-        problem = normalize(received)
-        leading, n, dtype = problem.leading, problem.n, problem.dtype
+        a, leading, dtype = normalize(received)
+        n = a.shape[-1]
         stage = choose_stage("tridiagonalize", n, dtype, received.device, driver)
         outputs = allocate_reduced(received.empty, (*leading, n), dtype)
-        inputs = problem.array_for(stage.engine), uplo
-        return _run(stage.function, inputs, outputs, received, leading)
+        a = array_for(stage.engine, a, dtype)
+        solver = functools.partial(stage.function, a, uplo)
+        return _run(solver, a, outputs, received, leading)
 
 
 @_opaque
@@ -117,18 +120,19 @@ def eigh_tridiagonal(
         outputs = allocate(
             received.empty, (*leading, n), dtype, eigenvectors=eigenvectors
         )
-        solver = functools.partial(stage.function, eigenvectors=eigenvectors)
-        return _run(solver, (d, e), outputs, received, leading, check=check)
+        solver = functools.partial(stage.function, d, e, eigenvectors=eigenvectors)
+        return _run(solver, d, outputs, received, leading, check=check)
 
 
-def _run(solver, inputs, outputs, received, leading, *, check=False) -> tuple:
+def _run(solver, a, outputs, received, leading, *, check=False) -> tuple:
     """Fill outputs that the caller's library allocated, and give them back.
 
-    With `check` the last of them is the status, which is looked at.
+    `solver` fills its `out` from the input `a`. With `check` the last of the outputs is
+    the status, which is looked at.
     """
     opened = received.open_batch(outputs, leading)
-    if inputs[0].size:
-        solver(*inputs, out=opened)
+    if a.size:
+        solver(out=opened)
     else:
         # Nothing to solve, and nothing but a status has entries: `Status.OK`.
         for x in opened:

@@ -59,6 +59,7 @@ __all__ = [
     "known",
     "real_dtype",
     "register",
+    "registered",
 ]
 
 DTYPES = tuple(np.dtype(c) for c in ("f4", "f8", "c8", "c16"))
@@ -164,6 +165,11 @@ def register(engine: Engine) -> None:
 def engines() -> tuple[Engine, ...]:
     """All registered engines, the preferred ones first."""
     return tuple(_REGISTRY.values())
+
+
+def registered(engine: Engine) -> bool:
+    """Whether this very engine is what its name stands for."""
+    return _REGISTRY.get(engine.name) is engine
 
 
 def known(name: str) -> Engine:

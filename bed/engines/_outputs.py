@@ -22,7 +22,7 @@ def allocate(
     -------
     w : (batch, n) in the real dtype; v : (batch, n, n) or None; status : (batch,) int32
     """
-    w = empty(shape, real_dtype(dtype))
+    w = empty(shape, _REAL[dtype.char])
     v = empty((*shape, shape[-1]), dtype) if eigenvectors else None
     return w, v, empty(shape[:-1], _STATUS)
 

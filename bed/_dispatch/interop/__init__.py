@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .received import Library, Received, describe, never, same
+from .received import Library, Received, describe, never
 
 _FOR_TORCH = f"{__name__}.torch"
 
@@ -85,6 +85,8 @@ def _is_instance(a, library: str, name: str) -> bool:
 
 
 def _receive_numpy(a) -> Received:
+    if type(a) is np.ndarray:
+        return Received(a)
     if not isinstance(a, np.ndarray):
         array = np.asarray(a)
         if array.dtype == object and array.ndim == 0:
@@ -92,11 +94,10 @@ def _receive_numpy(a) -> Received:
                 f"expected an array of square matrices, got {describe(a)}: to NumPy an "
                 "array of shape ()"
             )
-        return Received(array, "cpu")
+        return Received(array)
     if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
         raise TypeError("expected an array without masked entries: fill them in before")
-    vectors = same if type(a) is np.ndarray else a.__array_wrap__
-    return Received(np.asarray(a), "cpu", give_back_vectors=vectors)
+    return Received(np.asarray(a), give_back_vectors=a.__array_wrap__)
 
 
 _NUMPY = Library("numpy", never, _receive_numpy)

@@ -48,7 +48,14 @@ def received(array, give_back: Callable = same) -> Received:
         return array.device  # which need not be the current one
 
     empty = load().empty
-    return Received(array, "cuda", empty, same, give_back, give_back, running=running)
+    return Received(
+        array,
+        device="cuda",
+        empty=empty,
+        give_back=give_back,
+        give_back_vectors=give_back,
+        running=running,
+    )
 
 
 def _receive(a) -> Received:

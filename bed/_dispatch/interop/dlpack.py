@@ -31,7 +31,7 @@ def _receive(a) -> Received:
         array = np.from_dlpack(a)
     except (BufferError, RuntimeError) as error:
         raise TypeError(f"cannot open {describe(a)}: {error}") from error
-    return Received(array, "cpu", np.empty, same, give_back, give_back)
+    return Received(array, give_back=give_back, give_back_vectors=give_back)
 
 
 def _from_dlpack_of(a) -> Callable:

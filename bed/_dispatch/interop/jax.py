@@ -1,6 +1,5 @@
 """JAX arrays, on the CPU and on CUDA devices."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,11 +13,10 @@ from .received import Library, Received
 ALIGNMENT = 64  # bytes
 
 
-@dataclass
 class _ReceivedOnHost(Received):
     """Results are the same memory as JAX arrays, also while a function is traced."""
 
-    place: Any = None
+    place: Any
 
     def close(self, outputs, leading):
         """All at once, which takes less time than one by one."""
@@ -41,7 +39,7 @@ def _spreads(a) -> bool:
 def _receive(a) -> Received:
     platforms = {device.platform for device in a.devices()}
     if platforms == {"cpu"}:
-        return _ReceivedOnHost(np.asarray(a), "cpu", _empty, place=_place(a))
+        return _ReceivedOnHost(np.asarray(a), empty=_empty, place=_place(a))
     if platforms <= {"gpu", "cuda"}:
         return cupy.received(cupy.load().from_dlpack(a), jax.numpy.from_dlpack)
     raise TypeError(f"expected an array on the CPU or a CUDA device, got {platforms}")

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,13 @@ def same(array):
     return array
 
 
-@dataclass  # not frozen, which would take a microsecond of every call
+_AS_IT_IS = nullcontext()
+
+
+def _as_it_is() -> AbstractContextManager:
+    return _AS_IT_IS
+
+
 class Received:
     """An input array, and how results return to its library.
 
@@ -41,15 +46,20 @@ class Received:
         Name of the dtype that the caller's array has.
     """
 
-    array: Any
-    device: str
-    empty: Callable = np.empty
-    opened: Callable = same
-    give_back: Callable = same
-    give_back_vectors: Callable = same
-    running: Callable[[], AbstractContextManager] = nullcontext
+    # Of a NumPy array: an instance sets what is otherwise, as every call makes one.
+    device: str = "cpu"
+    empty: Callable = staticmethod(np.empty)
+    opened: Callable = staticmethod(same)
+    give_back: Callable = staticmethod(same)
+    give_back_vectors: Callable = staticmethod(same)
+    running: Callable[[], AbstractContextManager] = staticmethod(_as_it_is)
     error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError
     converted_from: str | None = None
+
+    def __init__(self, array: Any, **attributes: Any) -> None:
+        self.array = array
+        if attributes:
+            self.__dict__.update(attributes)
 
     @property
     def dtype(self) -> str:
@@ -57,19 +67,25 @@ class Received:
 
     def open_batch(self, outputs, leading: tuple[int, ...]) -> tuple:
         """Outputs with the caller's axes as the engine takes them, with one axis."""
-        opened = tuple([None if x is None else self.opened(x) for x in outputs])
-        if len(leading) == 1:
-            return opened
+        axes, opened = len(leading), self.opened
+        if opened is not same:
+            outputs = tuple([None if x is None else opened(x) for x in outputs])
+        if axes == 1:
+            return outputs
+        if axes == 0:
+            return tuple([None if x is None else x[None] for x in outputs])
         batch = math.prod(leading)
         return tuple(
-            None if x is None else x.reshape((batch, *x.shape[len(leading) :]))
-            for x in opened
+            [
+                None if x is None else x.reshape((batch, *x.shape[axes:]))
+                for x in outputs
+            ]
         )
 
     def close(self, outputs, leading: tuple[int, ...]) -> tuple:
         """Finished outputs as arrays of the caller's library."""
         if self.give_back is same and self.give_back_vectors is same:
-            return tuple(outputs)
+            return outputs
         vectors = len(leading) + 2  # axes
         return tuple(
             None

@@ -1,10 +1,11 @@
 """torch tensors, on the CPU and on CUDA devices."""
 
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from ...engines._threads import limited_to
 from ..dtypes import WIDENED, unsupported
@@ -59,7 +60,9 @@ def _traces(a) -> bool:
         return True
     if a.requires_grad and torch.is_grad_enabled():
         return True
-    return torch.autograd.forward_ad.unpack_dual(a).tangent is not None
+    if getattr(forward_ad, "_current_level", 0) < 0:  # no derivative is under way
+        return False
+    return forward_ad.unpack_dual(a).tangent is not None
 
 
 def _receive(a) -> Received:
@@ -67,38 +70,30 @@ def _receive(a) -> Received:
         raise TypeError("expected a dense tensor, got a nested one")
     if a.layout != torch.strided:
         raise TypeError(f"expected a dense tensor, got {describe(a)} ({a.layout})")
-    device, dtype = a.device, a.dtype
-    kind = device.type
-    if kind not in ("cpu", "cuda"):
-        raise TypeError(f"expected a tensor on the CPU or a CUDA device, got {device}")
-    a = a.detach().resolve_conj().resolve_neg()
+    dtype = a.dtype
+    if not (a.is_cpu or a.is_cuda):
+        raise TypeError(
+            f"expected a tensor on the CPU or a CUDA device, got {a.device}"
+        )
+    if a.requires_grad:
+        a = a.detach()
+    if a.is_conj() or a.is_neg():
+        a = a.resolve_conj().resolve_neg()
     if a._is_zerotensor():  # without memory, as autograd makes them
-        a = torch.zeros(a.shape, dtype=dtype, device=device)
+        a = torch.zeros(a.shape, dtype=dtype, device=a.device)
     converted_from = None
     if dtype in _CONVERTED:
         converted_from = str(dtype).removeprefix("torch.")
         a = a.to(_CONVERTED[dtype])
 
-    def empty(shape, dtype):
-        return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
-
-    if kind == "cpu":
+    if a.is_cpu:
         try:
             array = a.numpy()
         except TypeError:
             raise unsupported(dtype) from None
-        # `torch.set_num_threads` is about work on tensors, whoever does it.
-        return Received(
-            array,
-            "cpu",
-            empty,
-            torch.Tensor.numpy,
-            running=partial(limited_to, torch.get_num_threads()),
-            error=LinAlgError,
-            converted_from=converted_from,
-        )
+        return _ReceivedOnHost(array, converted_from=converted_from)
 
-    library = cupy.load()
+    device, library = a.device, cupy.load()
 
     @contextmanager
     def running():
@@ -107,17 +102,40 @@ def _receive(a) -> Received:
             with cupy.foreign_stream(stream, device.index):
                 yield
 
+    def empty(shape, dtype):
+        return torch.empty(shape, dtype=_torch_dtype(dtype), device=device)
+
     with running():  # DLPack makes the stream that takes an array wait for its own
         array = library.from_dlpack(a)
     return Received(
         array,
-        "cuda",
-        empty,
-        library.from_dlpack,
+        device="cuda",
+        empty=empty,
+        opened=library.from_dlpack,
         running=running,
         error=LinAlgError,
         converted_from=converted_from,
     )
+
+
+class _ReceivedOnHost(Received):
+    """Results are tensors of torch's own, which are solved in their memory."""
+
+    opened = staticmethod(torch.Tensor.numpy)
+    error = LinAlgError
+
+    @staticmethod
+    def empty(shape, dtype):
+        # The default device may be another.
+        return torch.empty(shape, dtype=_torch_dtype(dtype), device=_CPU)
+
+    @staticmethod
+    def running():
+        # `torch.set_num_threads` is about work on tensors, whoever does it.
+        return limited_to(torch.get_num_threads())
+
+
+_CPU = torch.device("cpu")
 
 
 @cache

@@ -158,7 +158,7 @@ def _solve(call: ffi.Call, device: str, array) -> None:
         return array(x.address, x.shape, x.dtype)
 
     eigh_received(
-        Received(opened, device, empty),
+        Received(opened, device=device, empty=empty),
         options["uplo"],
         False,
         options["driver"],
