@@ -1,8 +1,10 @@
 """Stage 2: Qᵀ from the reflectors of `tridiagonalize`, in their place.
 
 Backward accumulation (Golub and Van Loan, section 5.1.6): reflector k meets only the
-lower right block that the later ones have filled, and row k, which holds it, lies
-outside of that. Rows of Qᵀ are what the rotations of the QR iteration combine.
+lower right block that the later ones have filled. No row of that needs another, so two
+rows are taken through all their reflectors while they are in the cache. The last rows
+come first, which frees row k, where reflector k is, after all that need it. Rows of Qᵀ
+are what the rotations of the QR iteration combine.
 """
 
 from ._compile import CHUNK, kernel
@@ -13,10 +15,16 @@ from ._complex import fma, fma_conj, number
 def back_transform(a, n, reflectors, tau, const):
     """Replace `a`, as `tridiagonalize` left it, by Qᵀ."""
     one, zero = number(a, const.one, const.zero), number(a, const.zero, const.zero)
-    if reflectors < n - 1:
-        a[n - 1, n - 1] = one
-    for k in range(reflectors - 1, -1, -1):
-        _apply(a, a[k], tau[k], k + 1, n)
+    for i in range(n - 2, -1, -2):
+        row, next_row = a[i], a[i + 1]
+        if i < reflectors:
+            _begin(next_row, row, tau[i], i + 1, n)
+        else:
+            next_row[i + 1] = one
+        for k in range(i - 1, -1, -1):
+            _apply(row, next_row, a[k], tau[k], k + 1, n)
+            if k == i - 1:  # nothing yet for the upper row, which begins here
+                _begin(row, a[k], tau[k], i, n)
     a[0, 0] = one
     for j in range(1, n):
         a[0, j] = zero
@@ -24,43 +32,27 @@ def back_transform(a, n, reflectors, tau, const):
 
 
 @kernel
-def _apply(z, u, t, start, n):
-    """Z (I − τ ū uᵀ) on rows and columns ≥ start.
-
-    The first of these rows and columns are those of the identity and are not read; nor
-    is the leading one of u.
-    """
-    first = z[start]
-    first[start] = number(z, 1 - t.real, -t.imag)
+def _begin(row, u, t, start, n):
+    """Row `start` of I − τ ū uᵀ; the leading one of u is not read."""
+    row[start] = number(row, 1 - t.real, -t.imag)
     for j in range(start + 1, n):
-        first[j] = -t * u[j]
-    i = start + 1
-    while i + 1 < n:
-        row_0, row_1 = z[i], z[i + 1]
-        s_0, s_1 = number(z, 0, 0), number(z, 0, 0)
-        for chunk in range(start + 1, n, CHUNK):
-            part_0, part_1 = number(z, 0, 0), number(z, 0, 0)
-            for j in range(chunk, min(chunk + CHUNK, n)):
-                u_j = u[j]
-                part_0 = fma_conj(row_0[j], u_j, part_0)
-                part_1 = fma_conj(row_1[j], u_j, part_1)
-            s_0, s_1 = s_0 + part_0, s_1 + part_1
-        s_0, s_1 = -t * s_0, -t * s_1
-        row_0[start], row_1[start] = s_0, s_1
-        for j in range(start + 1, n):
+        row[j] = -t * u[j]
+
+
+@kernel
+def _apply(row_0, row_1, u, t, start, n):
+    """Two rows times I − τ ū uᵀ; entry `start` is zero and is not read, nor u's one."""
+    s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+    for chunk in range(start + 1, n, CHUNK):
+        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+        for j in range(chunk, min(chunk + CHUNK, n)):
             u_j = u[j]
-            row_0[j] = fma(s_0, u_j, row_0[j])
-            row_1[j] = fma(s_1, u_j, row_1[j])
-        i += 2
-    if i < n:
-        row = z[i]
-        s = number(z, 0, 0)
-        for chunk in range(start + 1, n, CHUNK):
-            part = number(z, 0, 0)
-            for j in range(chunk, min(chunk + CHUNK, n)):
-                part = fma_conj(row[j], u[j], part)
-            s = s + part
-        s = -t * s
-        row[start] = s
-        for j in range(start + 1, n):
-            row[j] = fma(s, u[j], row[j])
+            part_0 = fma_conj(row_0[j], u_j, part_0)
+            part_1 = fma_conj(row_1[j], u_j, part_1)
+        s_0, s_1 = s_0 + part_0, s_1 + part_1
+    s_0, s_1 = -t * s_0, -t * s_1
+    row_0[start], row_1[start] = s_0, s_1
+    for j in range(start + 1, n):
+        u_j = u[j]
+        row_0[j] = fma(s_0, u_j, row_0[j])
+        row_1[j] = fma(s_1, u_j, row_1[j])
