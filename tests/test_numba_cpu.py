@@ -18,6 +18,7 @@ from bed.engines.numba_cpu._compile import NARROW, WIDE
 from bed.engines.numba_cpu._load import load_tridiagonal
 from bed.engines.numba_cpu._store import judge, store_status
 from bed.engines.numba_cpu._workspace import workspace
+from bed.engines.numba_cpu.back_transform import _apply, back_transform
 from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
 from bed.engines.numba_cpu.tridiagonalize import _multiply, _rank_2_update
 from bed.engines.numba_cpu.tridiagonalize import tridiagonalize as reduce_block
@@ -30,7 +31,7 @@ from bed.testing.matrices import (
 )
 
 # Functions of the inner loops, which are compiled for every dtype and width.
-INNER = (_rotate_rows, _multiply, _rank_2_update)
+INNER = (_rotate_rows, _multiply, _rank_2_update, _apply)
 
 
 def _lanes(dtype):
@@ -133,6 +134,8 @@ def _inner_loops():
             return 0
         reduce_block(work.matrix, n, 0, work.d, work.e, work.tau, work.p, work.q, const)
         reduce_block(few.matrix, n, 0, few.d, few.e, few.tau, few.p, few.q, const)
+        back_transform(work.matrix, n, 0, work.tau, const)
+        back_transform(few.matrix, n, 0, few.tau, const)
         qr_iteration(work.d, work.e, n, work.z, n, work.c, work.s, const)
         qr_iteration(few.d, few.e, n, few.z, n, few.c, few.s, const)
         return memory[0].size + memory_of_few[0].size
