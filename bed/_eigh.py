@@ -163,7 +163,7 @@ def eigvalsh(
     if library.traces(a) or library.spreads(a):
         w, status = _autograd(library.name).eigvalsh(a, UPLO, check, driver)
     else:
-        w, _, status = solve.eigh(library, a, UPLO, check, driver, eigenvectors=False)
+        w, _, status = solve.eigh(library, a, UPLO, check, driver, False)
     return EigvalshInfoResult(w, status) if return_info else w
 
 

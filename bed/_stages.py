@@ -146,9 +146,7 @@ def eigh_tridiagonal(
     """
     libraries = tuple(_untraced("bed.eigh_tridiagonal", x) for x in (d, e))
     wanted = not eigvals_only
-    w, v, status = solve.eigh_tridiagonal(
-        libraries, d, e, check, driver, eigenvectors=wanted
-    )
+    w, v, status = solve.eigh_tridiagonal(libraries, d, e, check, driver, wanted)
     if eigvals_only:
         return EigvalshInfoResult(w, status) if return_info else w
     return EighInfoResult(w, v, status) if return_info else EighResult(w, v)

@@ -224,7 +224,7 @@ def test_threads_of_torch_bound_those_that_work_on_tensors(rng, monkeypatch):
     seen = []
     monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
     monkeypatch.setattr("bed.engines.numba_cpu._tasks.for_blocks", counted)
-    a = torch.from_numpy(random_hermitian(rng, (2, 3, 3), "f8"))
+    a = torch.from_numpy(random_hermitian(rng, (4000, 3, 3), "f8"))  # several tasks
     before = torch.get_num_threads()
     try:
         for threads in (1, 3, 8):

@@ -39,6 +39,7 @@ LAYERS = {
     "_dispatch.normalize": 5,
     "_dispatch.symmetry": 5,
     "_dispatch.policy": 5,
+    "_dispatch.again": 6,
     "_dispatch.solve": 6,
     "autograd": 7,
     "_config": 7,

@@ -5,7 +5,7 @@ import pytest
 
 import bed
 from bed import engines
-from bed._dispatch import policy
+from bed._dispatch import again, policy
 
 CALLS = [
     {"dtype": dtype, "device": device, "eigenvectors": eigenvectors}
@@ -13,6 +13,11 @@ CALLS = [
     for device in ("cpu", "cuda")
     for eigenvectors in (True, False)
 ]
+
+
+def _forget():
+    policy.forget()
+    again.forget()
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
@@ -38,7 +43,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
         row(10, "float32", False, "reference"),
         row(None, "any", None, "numba_cpu"),
     ]
-    policy.forget()
+    _forget()
     monkeypatch.setattr(
         policy, "table", lambda: {"cpu": {"measured": "here", "rows": rows}}
     )
@@ -58,7 +63,7 @@ def test_choice_is_the_row_of_the_table(monkeypatch):
     assert explanation.measured == "here"
     values = bed.explain(np.eye(9, dtype="f4"), eigenvectors=False)
     assert values.engine == "reference"
-    policy.forget()
+    _forget()
 
 
 def test_unknown_engine_lists_those_here():
@@ -68,7 +73,7 @@ def test_unknown_engine_lists_those_here():
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
-    policy.forget()
+    _forget()
     with pytest.raises(ImportError, match="needs numba: pip install 'numba'"):
         bed.eigh(np.eye(2))
     with pytest.raises(ImportError, match="batched-ed\\[cuda12\\]"):

@@ -130,6 +130,9 @@ def choose(
     return Choice(get(name), reason, measured)  # it raises, and says what to install
 
 
+# The driver that leaves the choice to the table.
+AUTO = "auto"
+
 # What `loaded` found, of so many calls of different kinds.
 _MOST = 4096
 _loaded: dict[tuple, tuple[Engine, Callable]] = {}

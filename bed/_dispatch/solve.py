@@ -9,9 +9,11 @@ import functools
 import sys
 from collections.abc import Callable
 
+import numpy as np
+
 from .._status import raise_on_failure
 from ..engines import allocate, allocate_reduced
-from . import interop
+from . import again, interop
 from .interop import Library, Received
 from .normalize import (
     array_for,
@@ -21,7 +23,7 @@ from .normalize import (
     normalize_uplo,
     raise_unless_check,
 )
-from .policy import choose_stage, loaded
+from .policy import AUTO, choose_stage, loaded
 from .symmetry import raise_on_asymmetry
 
 
@@ -32,12 +34,11 @@ def _opaque(function: Callable) -> Callable:
     """
 
     @functools.wraps(function)
-    def call(*arguments, **options):
+    def call(*arguments):
         # Only after a first use of torch.compile, which is when this is loaded.
         if "torch._dynamo" in sys.modules and _compiled():
-            dynamo = sys.modules["torch._dynamo"]
-            return dynamo.disable(function)(*arguments, **options)
-        return function(*arguments, **options)
+            return sys.modules["torch._dynamo"].disable(function)(*arguments)
+        return function(*arguments)
 
     return call
 
@@ -56,27 +57,33 @@ def _compiled() -> bool:
 
 
 @_opaque
-def eigh(library: Library, a, uplo, check, driver, *, eigenvectors=True):
+def eigh(library: Library, a, uplo, check, driver, eigenvectors=True):
     """The triple ``(w, v, status)`` of `bed.eigh`; `v` is None if not wanted."""
-    uplo = normalize_uplo(uplo)
+    short = driver is AUTO and type(a) is np.ndarray and type(uplo) is str
+    if short and (check is False or check is True):
+        results = again.solve(a, uplo, eigenvectors)
+        if results is not None:
+            if check:
+                raise_on_failure(results[2])
+            return results
+    upper = normalize_uplo(uplo)
     raise_unless_check(check)
     received = library.receive(a)
     with received.running():
-        return eigh_received(received, uplo, check, driver, eigenvectors=eigenvectors)
+        results = eigh_received(received, upper, check, driver, eigenvectors)
+    if short:
+        again.remember(a, uplo, eigenvectors)
+    return results
 
 
-def eigh_received(received: Received, uplo, check, driver, *, eigenvectors=True):
+def eigh_received(received: Received, uplo, check, driver, eigenvectors=True):
     """The same for an open array, on its device and stream."""
     a, leading, dtype = normalize(received)
     n = a.shape[-1]
     engine, solve = loaded(n, dtype, received.device, eigenvectors, driver)
     if check == "hermitian":
         raise_on_asymmetry(
-            a.astype(dtype, copy=False),
-            uplo,
-            leading,
-            received.dtype,
-            received.error,
+            a.astype(dtype, copy=False), uplo, leading, received.dtype, received.error
         )
     # With the caller's axes from the beginning: to torch, a view is not a new tensor.
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
@@ -105,7 +112,7 @@ def tridiagonalize(library: Library, a, uplo, driver):
 
 @_opaque
 def eigh_tridiagonal(
-    libraries: tuple[Library, Library], d, e, check, driver, *, eigenvectors=True
+    libraries: tuple[Library, Library], d, e, check, driver, eigenvectors=True
 ):
     """The triple ``(w, v, status)`` of `bed.eigh_tridiagonal`, in the library of d."""
     if not is_flag(check):

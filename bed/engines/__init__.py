@@ -32,6 +32,14 @@ Some engines also have the two stages apart, with the same promises:
 where `d` is ``(batch, n)`` and `e` is ``(batch, n - 1)``, both real, and `q` is of the
 dtype of `a`. A matrix with NaN or Inf has NaN in `d`, `e` and `q`.
 
+An engine may also have
+
+    prepared(batch, n, dtype, uplo, eigenvectors) -> run or None
+
+for calls that come again and again: ``run(a, w, v, status)`` solves C-contiguous and
+aligned arrays of just these shapes as `eigh` does, and is None where that would take no
+less time.
+
 Engines know nothing of torch, JAX or DLPack: they get NumPy arrays on the host and CuPy
 arrays on a GPU.
 """
@@ -89,6 +97,8 @@ class Engine:
         Whether it has the two stages apart.
     jit : bool
         Whether Numba compiles it for the CPU.
+    prepares : bool
+        Whether it has functions for small batches of one shape.
     """
 
     name: str
@@ -100,6 +110,7 @@ class Engine:
     reads: tuple[str, ...] = ()
     stages: bool = False
     jit: bool = False
+    prepares: bool = False
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""
@@ -238,6 +249,7 @@ register(
         needs=(("numba", "numba"),),
         stages=True,
         jit=True,
+        prepares=True,
     )
 )
 register(

@@ -157,7 +157,7 @@ def _solve_now(a, *, uplo, driver, eigenvectors, method):
         with jax.disable_jit(False):
             return _solve_spread(a, uplo, driver, eigenvectors)
     del method
-    results = solve.eigh(library, a, uplo, False, driver, eigenvectors=eigenvectors)
+    results = solve.eigh(library, a, uplo, False, driver, eigenvectors)
     return [x for x in results if x is not None]
 
 

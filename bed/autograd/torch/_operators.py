@@ -41,7 +41,7 @@ def _eigh(a, uplo="L", check="False", driver="auto", gradient="exact", degree=9)
 
 def _eigvalsh(a, uplo="L", check="False", driver="auto"):
     options = uplo, _CHECKS.get(check, check), driver
-    w, _, status = solve.eigh(LIBRARY, a, *options, eigenvectors=False)
+    w, _, status = solve.eigh(LIBRARY, a, *options, False)
     return w, status
 
 

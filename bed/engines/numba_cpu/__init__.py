@@ -8,6 +8,6 @@ back.
 
 from ._cache import kept_on_disk
 from ._stages import eigh_tridiagonal, tridiagonalize
-from .eigh import eigh
+from .eigh import eigh, prepared
 
-__all__ = ["eigh", "eigh_tridiagonal", "kept_on_disk", "tridiagonalize"]
+__all__ = ["eigh", "eigh_tridiagonal", "kept_on_disk", "prepared", "tridiagonalize"]

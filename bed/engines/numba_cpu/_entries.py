@@ -85,14 +85,24 @@ class _OfDtype:
 
     def __call__(self, start: int, stop: int, arguments: tuple) -> None:
         """Solve a part of a batch; `arguments` are those behind `stop`."""
-        lanes = self.lanes
-        blocks, left = divmod(stop - start, lanes)
-        # A wide block would have most of its lanes empty.
-        narrow = left if left <= lanes // 4 and blocks < MANY else 0
+        narrow = self._left_over(stop - start)
         if stop - start > narrow:
             self._get(WIDE)(start, stop - narrow, *arguments)
         if narrow:
             self._get(NARROW)(stop - narrow, stop, *arguments)
+
+    def for_all_of(self, batch: int) -> Callable | None:
+        """The one function that a batch takes, or None if it takes both."""
+        narrow = self._left_over(batch)
+        if narrow in (0, batch):
+            return self._get(NARROW if narrow else WIDE)
+        return None
+
+    def _left_over(self, batch: int) -> int:
+        """Matrices that narrow blocks take."""
+        blocks, left = divmod(batch, self.lanes)
+        # A wide block would have most of its lanes empty.
+        return left if left <= self.lanes // 4 and blocks < MANY else 0
 
     def _get(self, width: int) -> Callable:
         found = self.of_width.get(width)

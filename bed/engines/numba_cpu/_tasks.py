@@ -47,6 +47,13 @@ def solve_batch(entries: Entries, options: tuple, inputs: tuple, outputs: tuple)
     for_blocks(task, batch, _matrices(batch, n, solve.lanes))
 
 
+def one_entry(entries: Entries, batch: int, n: int, dtype: np.dtype):
+    """The compiled function that solves a whole batch in one task, or None."""
+    if batch * n * n > TASK_ENTRIES:
+        return None
+    return entries(dtype).for_all_of(batch)
+
+
 def _matrices(batch: int, n: int, lanes: int) -> int:
     """How many a task has."""
     tasks = -(-batch * n * n // TASK_ENTRIES)

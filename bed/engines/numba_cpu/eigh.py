@@ -1,5 +1,7 @@
 """A block of matrices after another, one in each lane; threads share the batch."""
 
+from functools import partial
+
 import numpy as np
 from numba import types
 
@@ -18,7 +20,7 @@ from ._store import (
     store_vectors,
     unscale,
 )
-from ._tasks import solve_batch
+from ._tasks import one_entry, solve_batch
 from .back_transform import back_transform
 from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
@@ -39,6 +41,21 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     v_or_none = v if eigenvectors else NO_VECTORS[a.dtype.char]
     solve_batch(_entries, (uplo == "L",), (a,), (w, v_or_none, status))
     return w, v, status
+
+
+def prepared(batch, n, dtype, uplo, eigenvectors):
+    """A function for batches of one shape; see the contract in `bed.engines`."""
+    entry = one_entry(_entries, batch, n, dtype)
+    if entry is None:
+        return None
+    if eigenvectors:
+        return partial(entry, 0, batch, uplo == "L")
+    lower, absent = uplo == "L", NO_VECTORS[dtype.char]
+
+    def run(a, w, v, status):
+        entry(0, batch, lower, a, w, absent, status)
+
+    return run
 
 
 NO_VECTORS = {kind: np.empty((0, 0, 0), kind) for kind in "fdFD"}

@@ -162,7 +162,7 @@ def _solve(call: ffi.Call, device: str, array) -> None:
         options["uplo"],
         False,
         options["driver"],
-        eigenvectors=len(results) == 3,  # values, vectors, status
+        len(results) == 3,  # values, vectors, status
     )
 
 

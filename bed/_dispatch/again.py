@@ -1,0 +1,81 @@
+"""Calls like one before: small NumPy arrays, of which little is left to decide.
+
+What was found out on the way through `solve` is remembered: the compiled function, and
+the shapes and dtypes of the results. A caller of one small matrix after another pays
+for the way once.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engines import real_dtype
+from .normalize import normalize_uplo
+from .policy import AUTO, loaded
+
+# Of so many shapes, dtypes and options.
+MOST = 4096
+
+_STATUS = np.dtype("int32")
+
+
+class _Plan(NamedTuple):
+    """`run` is an engine's ``prepared``; shapes are those of the results."""
+
+    run: Callable
+    values: tuple[int, ...]
+    vectors: tuple[int, ...]
+    status: tuple[int, ...]
+    real: np.dtype
+    dtype: np.dtype
+
+
+_plans: dict[tuple, _Plan | None] = {}  # None: goes the whole way each time
+
+
+def solve(a: np.ndarray, uplo: str, eigenvectors: bool) -> tuple | None:
+    """The triple ``(w, v, status)``, or None if there was no such call before."""
+    plan = _plans.get((a.shape, a.dtype, uplo, eigenvectors))
+    if plan is None:
+        return None
+    flags = a.flags
+    if not (flags.c_contiguous and flags.aligned):
+        return None
+    run, values, vectors, leading, real, dtype = plan
+    w, status = np.empty(values, real), np.empty(leading, _STATUS)
+    v = np.empty(vectors, dtype) if eigenvectors else None
+    if leading:
+        run(a, w, v, status)
+    else:
+        run(a[None], w[None], None if v is None else v[None], status[None])
+    return w, v, status
+
+
+def remember(a: np.ndarray, uplo: str, eigenvectors: bool) -> None:
+    """Remember what a call that was solved by the engine of the table has used."""
+    key = a.shape, a.dtype, uplo, eigenvectors
+    if key not in _plans:
+        if len(_plans) >= MOST:
+            _plans.clear()
+        _plans[key] = _plan(a, normalize_uplo(uplo), eigenvectors)
+
+
+def _plan(a: np.ndarray, uplo: str, eigenvectors: bool) -> _Plan | None:
+    """For a matrix or one axis of them, in a dtype that is computed as it is."""
+    shape, dtype = a.shape, a.dtype
+    if not (a.size and a.ndim in (2, 3) and dtype.char in "fdFD" and dtype.isnative):
+        return None
+    batch, n = shape[0] if a.ndim == 3 else 1, shape[-1]
+    engine, _ = loaded(n, dtype, "cpu", eigenvectors, AUTO)
+    if not engine.prepares:
+        return None
+    run = engine.load("prepared")(batch, n, dtype, uplo, eigenvectors)
+    if run is None:
+        return None
+    return _Plan(run, shape[:-1], shape, shape[:-2], real_dtype(dtype), dtype)
+
+
+def forget() -> None:
+    """As if there were no calls before."""
+    _plans.clear()
