@@ -172,3 +172,28 @@ def test_from_several_threads(rng):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("name", ["float32", "complex128", "bfloat16"])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4)], ids=str)
+def test_tensors(rng, the_long_way, shape, name):
+    torch = pytest.importorskip("torch")
+    kind = "c16" if name == "complex128" else "f4"
+    a = torch.from_numpy(random_hermitian(rng, shape, kind)).to(getattr(torch, name))
+    first = bed.eigh(a, return_info=True)
+    second = bed.eigh(a, return_info=True)
+    for x, y in zip(first, second, strict=True):
+        assert type(x) is torch.Tensor
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        assert torch.equal(x, y)
+        assert x.data_ptr() != y.data_ptr()
+        assert not y._is_view()
+    assert torch.equal(bed.eigvalsh(a), bed.eigvalsh(a))
+    assert len(the_long_way) == 2
+    bad = a.clone()
+    bad[..., 0, 0] = torch.inf
+    for _ in range(2):
+        with pytest.raises(torch.linalg.LinAlgError):
+            bed.eigh(bad, check=True)
+    followed = a.detach().clone().requires_grad_()
+    assert bed.eigvalsh(followed).requires_grad

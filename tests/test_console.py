@@ -109,7 +109,7 @@ def test_help_of_the_scripts(console, name):
 def test_what_scripts_print(console):
     run, times, _ = console
     pytest.importorskip("torch")
-    words = ("--calls", "3", "--limit", "1e9")
+    words = ("--calls", "2", "--limit", "1e9", "--limit-numpy", "1e9")
     assert "kept" in run(ROOT / "scripts" / "overhead.py", *words)
     say = "from acceptance._run import Run; Run(1, True, 0).say('4 \\xd7 4')"
     shown = run("-c", f"import sys; sys.path.append('scripts'); {say}")

@@ -42,8 +42,8 @@ def test_torch_shares_memory_both_ways(rng):
     received = interop.receive(a.transpose(1, 2)[::2])
     assert received.array.ctypes.data == a.data_ptr()
     out = received.empty((4, 3), np.dtype("f4"))
-    assert received.give_back(out) is out  # torch's own memory, in which it is solved
-    assert received.opened(out).ctypes.data == out.data_ptr()
+    opened = received.opened(out)
+    assert received.give_back(out).data_ptr() == opened.ctypes.data
     for shape in ((3, 3), (2, 2, 3, 3), (4, 3, 3)):
         for x in bed.eigh(torch.zeros(shape), return_info=True):
             assert not x._is_view()

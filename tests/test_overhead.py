@@ -19,9 +19,15 @@ def script():
     return module
 
 
-def test_table_has_a_row_for_every_array(script, capsys):
-    assert script.main(["--calls", "5", "--n", "4", "--limit", "1e9"]) == 0
-    machine, what, heads, *rows, verdict = capsys.readouterr().out.splitlines()
+QUICK = ["--calls", "2", "--n", "4", "--batch", "2"]
+
+
+def test_tables(script, capsys):
+    limits = ["--limit", "1e9", "--limit-numpy", "1e9"]
+    assert script.main([*QUICK, *limits]) == 0
+    text = capsys.readouterr().out
+    whole, pieces, single, verdicts = (part.splitlines() for part in text.split("\n\n"))
+    machine, what, heads, *rows = whole
     assert f"numpy {np.__version__}" in machine
     assert "float32 (2, 4, 4); engine numba_cpu" in what
     assert heads.split() == ["array", "bed.eigh", "engine", "overhead"]
@@ -29,14 +35,32 @@ def test_table_has_a_row_for_every_array(script, capsys):
     assert names == ["numpy", "torch", "torch, requires_grad", "jax"]
     for row in rows:
         ours, engine, overhead = map(float, row[24:].split())
-        assert ours > engine > 0
-        assert overhead == pytest.approx(ours - engine, abs=0.11)
-    assert verdict == "limit of 1e+09 µs for torch: kept"
+        assert engine > 0
+        assert overhead == pytest.approx(ours - engine, abs=0.02)
+    assert pieces[0].split()[-2:] == ["numpy", "torch"]
+    assert {row[:24].rstrip() for row in pieces} > {"receive", "allocate", "the engine"}
+    for row in single[1:]:
+        ours, checked, numpys, ratio = map(float, row[24:].split())
+        assert checked > 0
+        assert ratio == pytest.approx(numpys / ours, rel=0.02)
+    assert single[1].startswith("eigvalsh, one 2")
+    assert verdicts == [
+        "limit of 1e+09 µs for numpy: kept",
+        "limit of 1e+09 µs for torch: kept",
+    ]
 
 
-def test_a_limit_that_is_passed_is_an_error(script, capsys):
-    assert script.main(["--calls", "5", "--limit", "0.01"]) == 1
-    assert "limit of 0.01 µs for torch: EXCEEDED" in capsys.readouterr().out
+@pytest.mark.parametrize("option, name", [("-numpy", "numpy"), ("", "torch")])
+def test_a_limit_that_is_passed_is_an_error(script, capsys, option, name):
+    limits = ["--limit", "1e9", "--limit-numpy", "1e9"]
+    assert script.main([*QUICK, *limits, f"--limit{option}=-1e9"]) == 1
+    assert f"µs for {name}: EXCEEDED" in capsys.readouterr().out
+
+
+def test_a_library_that_is_not_there_has_no_limit(script, capsys, monkeypatch):
+    monkeypatch.setattr(script, "find_spec", lambda name: None)
+    assert script.main([*QUICK, "--limit-numpy", "1e9"]) == 0
+    assert "not checked, torch is not installed" in capsys.readouterr().out
 
 
 def test_the_engine_solves_the_memory_of_the_array(script, rng):

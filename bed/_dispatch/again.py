@@ -1,4 +1,4 @@
-"""Calls like one before: small NumPy arrays, of which little is left to decide.
+"""Calls like one before: small host arrays, of which little is left to decide.
 
 What was found out on the way through `solve` is remembered: the compiled function, and
 the shapes and dtypes of the results. A caller of one small matrix after another pays
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engines import real_dtype
+from .interop import Received
 from .normalize import normalize_uplo
 from .policy import AUTO, loaded
 
@@ -34,8 +35,13 @@ class _Plan(NamedTuple):
 _plans: dict[tuple, _Plan | None] = {}  # None: goes the whole way each time
 
 
-def solve(a: np.ndarray, uplo: str, eigenvectors: bool) -> tuple | None:
-    """The triple ``(w, v, status)``, or None if there was no such call before."""
+def solve(
+    a: np.ndarray, uplo: str, eigenvectors: bool, received: Received | None = None
+) -> tuple | None:
+    """The triple ``(w, v, status)``, or None if there was no such call before.
+
+    The results are of NumPy, or of the library where `a` was received from.
+    """
     plan = _plans.get((a.shape, a.dtype, uplo, eigenvectors))
     if plan is None:
         return None
@@ -49,7 +55,8 @@ def solve(a: np.ndarray, uplo: str, eigenvectors: bool) -> tuple | None:
         run(a, w, v, status)
     else:
         run(a[None], w[None], None if v is None else v[None], status[None])
-    return w, v, status
+    results = w, v, status
+    return results if received is None else received.close(results, leading)
 
 
 def remember(a: np.ndarray, uplo: str, eigenvectors: bool) -> None:

@@ -45,8 +45,9 @@ def _opaque(function: Callable) -> Callable:
 
 def _compiled() -> bool:
     """Whether torch's compiler takes what is called, in this thread."""
-    import torch
-
+    torch = sys.modules.get("torch")
+    if torch is None:  # taken away by whoever tests what is done without it
+        return False
     if torch.compiler.is_compiling():
         return True
     # A function that it gave up on runs as it stands, and what that calls is taken.
@@ -59,8 +60,8 @@ def _compiled() -> bool:
 @_opaque
 def eigh(library: Library, a, uplo, check, driver, eigenvectors=True):
     """The triple ``(w, v, status)`` of `bed.eigh`; `v` is None if not wanted."""
-    short = driver is AUTO and type(a) is np.ndarray and type(uplo) is str
-    if short and (check is False or check is True):
+    usual = driver is AUTO and type(uplo) is str
+    if usual and type(a) is np.ndarray and (check is False or check is True):
         results = again.solve(a, uplo, eigenvectors)
         if results is not None:
             if check:
@@ -69,10 +70,15 @@ def eigh(library: Library, a, uplo, check, driver, eigenvectors=True):
     upper = normalize_uplo(uplo)
     raise_unless_check(check)
     received = library.receive(a)
+    usual = usual and received.repeats
+    if usual and not check:
+        results = again.solve(received.array, uplo, eigenvectors, received)
+        if results is not None:
+            return results
     with received.running():
         results = eigh_received(received, upper, check, driver, eigenvectors)
-    if short:
-        again.remember(a, uplo, eigenvectors)
+    if usual:
+        again.remember(received.array, uplo, eigenvectors)
     return results
 
 

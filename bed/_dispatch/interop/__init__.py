@@ -86,7 +86,7 @@ def _is_instance(a, library: str, name: str) -> bool:
 
 def _receive_numpy(a) -> Received:
     if type(a) is np.ndarray:
-        return Received(a)
+        return Received(a, repeats=True)
     if not isinstance(a, np.ndarray):
         array = np.asarray(a)
         if array.dtype == object and array.ndim == 0:

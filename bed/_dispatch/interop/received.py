@@ -44,6 +44,9 @@ class Received:
         Of numerical errors: also what the caller's library raises in such cases.
     dtype : str
         Name of the dtype that the caller's array has.
+    repeats : bool
+        Whether results are memory of NumPy that is given back, so that calls like one
+        before can be short.
     """
 
     # Of a NumPy array: an instance sets what is otherwise, as every call makes one.
@@ -55,6 +58,7 @@ class Received:
     running: Callable[[], AbstractContextManager] = staticmethod(_as_it_is)
     error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError
     converted_from: str | None = None
+    repeats: bool = False
 
     def __init__(self, array: Any, **attributes: Any) -> None:
         self.array = array
