@@ -12,7 +12,9 @@ import pytest
 from numba import njit
 from numba.core import codegen
 
+import bed
 from bed import _console
+from bed.engines import numba_cpu
 from bed.engines.numba_cpu import _as_ir, _entries
 from bed.engines.numba_cpu._compile import NARROW, WIDE, kernel
 from bed.testing.checks import assert_eigh
@@ -60,6 +62,18 @@ def test_a_call_compiles_the_widths_it_takes(recorder, batch, parts):
     assert recorder.compiled == [("float64", width) for width, _, _ in parts]
     solve(5 * LANES, 5 * LANES + batch, ())
     assert len(recorder.compiled) == len(parts)
+
+
+def test_warmup_compiles_both_widths_for_each_dtype(recorder, monkeypatch):
+    entries = _entries.Entries("eigh", None, None)
+    monkeypatch.setattr(entries, "compile", recorder.compile)
+    monkeypatch.setitem(numba_cpu.eigh.__globals__, "_entries", entries)
+    bed.warmup(4, ("float16", "i4", "c8"))
+    assert sorted(recorder.compiled) == [
+        (dtype, width)
+        for dtype in ("complex64", "float32", "float64")
+        for width in (NARROW, WIDE)
+    ]
 
 
 @pytest.mark.parametrize("dtype, size", [("f4", 4), ("c8", 4), ("f8", 8), ("c16", 8)])

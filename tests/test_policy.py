@@ -111,12 +111,7 @@ def test_explain():
         bed.explain(np.ones(3))
 
 
-def test_warmup_compiles_each_dtype():
-    from bed.engines.numba_cpu import eigh as module
-
-    bed.warmup(4, ("float16", "i4", "c8", "c16"))
-    for dtype in engines.DTYPES:
-        assert len(module.__globals__["_entries"](dtype).of_width) == 2
+def test_warmup_takes_any_size_and_tells_of_wrong_dtypes():
     bed.warmup(70, "f4")
     with pytest.raises(TypeError, match="not supported"):
         bed.warmup(4, "O")
