@@ -31,7 +31,7 @@ class Recorder:
     def compile(self, dtype, width):
         self.compiled.append((str(dtype), width))
 
-        def run(start, stop):
+        def run(start, stop, *arguments):
             self.run.append((width, start, stop))
 
         return run
