@@ -43,5 +43,7 @@ def source_digest() -> str:
     Numba finds code on disk by the one file that holds the cached function, and would
     miss a change in the files it calls.
     """
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    here = Path(__file__).parent
+    compiled_in = here.parent / "_constants.py", here.parents[1] / "_status.py"
+    files = [*sorted(here.glob("*.py")), *compiled_in]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
