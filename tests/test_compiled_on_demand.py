@@ -234,7 +234,9 @@ def test_a_terminal_is_told_what_is_compiled(monkeypatch):
 
 
 @pytest.mark.usefixtures("_nothing_on_disk")
-@pytest.mark.parametrize("stream", [None, Terminal(OSError("gone"))], ids=["none", "gone"])
+@pytest.mark.parametrize(
+    "stream", [None, Terminal(OSError("gone"))], ids=["none", "gone"]
+)
 def test_a_line_that_cannot_be_shown_stops_nothing(monkeypatch, stream):
     monkeypatch.setattr(_console.sys, "stderr", stream)
     solve = _entry()(np.dtype("f4"))
