@@ -19,12 +19,23 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 
 register(emulated.ENGINE)
 
+# Engines that take seconds here for large matrices, and the size from which on all but
+# one are left to a run of everything.
+SLOW_ENGINES = {"reference", emulated.ENGINE.name}
+LARGE, ONE_LARGE = 24, 33
+
 
 def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
     reason = no_gpu()
     for item in items:
+        options = item.callspec.params if hasattr(item, "callspec") else {}
+        engines = {str(options.get(name)) for name in ("driver", "steady_driver")}
+        n = options.get("n")
+        large = isinstance(n, int) and n >= LARGE and n != ONE_LARGE
+        if large and engines & SLOW_ENGINES:
+            item.add_marker("slow")
         if item.path.parent == GPU_TESTS:
             item.add_marker("gpu")
         if reason and item.get_closest_marker("gpu"):

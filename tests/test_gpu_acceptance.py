@@ -64,6 +64,7 @@ def smoke(tmp_path_factory):
     return result, *report(folder)
 
 
+@pytest.mark.slow
 def test_every_part_passes(smoke):
     result, data, _ = smoke
     states = {part["name"]: part["state"] for part in data["parts"]}
@@ -76,6 +77,7 @@ def test_every_part_passes(smoke):
     assert list(states) == list(PARTS)
 
 
+@pytest.mark.slow
 def test_json_says_what_was_measured_and_where(smoke):
     _, data, _ = smoke
     facts = data["environment"]
@@ -96,6 +98,7 @@ def test_json_says_what_was_measured_and_where(smoke):
         assert cell["ratio"] == pytest.approx(best / cell["bed_ms"])
 
 
+@pytest.mark.slow
 def test_markdown_has_all_tables(smoke):
     _, data, text = smoke
     for heading in ("# GPU acceptance: Stand-in S100", "## Parts", "## Times"):
