@@ -11,6 +11,7 @@ does, if there are others.
 try:
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
+    from numba.core.compiler_machinery import PassManager
 
     _METHODS = ("_optimize_final_module", "_finalize_final_module")
     _KNOWN = all(hasattr(JITCodeLibrary, method) for method in _METHODS)
@@ -18,6 +19,20 @@ except ImportError:  # of Numba's insides, no version promises anything
     _KNOWN = False
 
 PIPELINE: dict[str, type] = {}  # options of `numba.njit`
+
+# Passes that find nothing to do in these functions, which have no closure, no list or
+# array comprehension, no `with`, no tuple to be unrolled and no expression of arrays.
+_IDLE = {
+    "FindLiterallyCalls",
+    "InlineClosureLikes",
+    "InlineInlinables",
+    "LiteralPropagationSubPipelinePass",
+    "LiteralUnroll",
+    "MakeFunctionToJitFunction",
+    "NopythonRewrites",
+    "RewriteSemanticConstants",
+    "WithLifting",
+}
 
 if _KNOWN:
 
@@ -54,5 +69,14 @@ if _KNOWN:
         def __init__(self, typingctx, targetctx, library, *rest):
             library = _Library(targetctx.codegen(), "left to its callers")
             super().__init__(typingctx, targetctx, library, *rest)
+
+        def define_pipelines(self):
+            (whole,) = super().define_pipelines()
+            needed = PassManager("inside")
+            for each, text in whole.passes:
+                if each.__name__ not in _IDLE:
+                    needed.add_pass(each, text)
+            needed.finalize()
+            return [needed]
 
     PIPELINE["pipeline_class"] = _Compiler

@@ -29,15 +29,13 @@ def in_blocks(solve_block, width):
     """
 
     @kernel
-    def solve_blocks(start, stop, work, memory, arrays, const):
-        for i in range(start, stop, work.lanes):
-            solve_block(i, min(work.lanes, stop - i), arrays, work, const)
-
-    @kernel
     def solve_range(start, stop, n, a, w, arrays):
         never_inlined()
         work, memory = workspace(n, a, w, width)
-        solve_blocks(start, stop, work, memory, arrays, _constants(a))
+        const = _constants(a)
+        for i in range(start, stop, work.lanes):
+            solve_block(i, min(work.lanes, stop - i), arrays, work, const)
+        return len(memory)  # used here, so that it is not freed before
 
     @inline
     def solve(start, stop, n, a, w, arrays):
