@@ -208,9 +208,13 @@ class Terminal:
 
 
 def _entry():
+    @kernel
+    def first(x):
+        return x[0]
+
     return _entries.Entries(
         "doubling",
-        lambda width: lambda start, stop, x: x[0],
+        lambda width: lambda start, stop, x: first(x),
         lambda dtype, real: (_entries.inputs(dtype, 1),),
     )
 
@@ -227,10 +231,18 @@ def test_a_terminal_is_told_what_is_compiled(monkeypatch):
     solve = _entry()(np.dtype("f4"))
     solve(0, 1, (np.ones(1, "f4"),))
     text = terminal.text
-    assert "compiling doubling for float32, once per machine" in text
+    assert text.count("compiling doubling for float32, once per machine") == 1
     assert text.endswith("\r\x1b[K")  # and nothing is left of it
     solve(0, 1, (np.ones(1, "f4"),))
     assert terminal.text == text
+
+
+def test_of_what_is_read_from_disk_nothing_is_told(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(_console.sys, "stderr", terminal)
+    with _entries._told("what was compiled before"):
+        terminal.text += "of the caller"
+    assert terminal.text == "of the caller"
 
 
 @pytest.mark.usefixtures("_nothing_on_disk")

@@ -140,17 +140,23 @@ def _without_collections() -> Iterator[None]:
 @contextmanager
 def _told(what: str) -> Iterator[None]:
     """On a terminal, say that `what` is compiled, if it is and not read from disk."""
-    with event.install_listener("numba:compile", _Line(what)):
+    line = _Line(what)
+    with event.install_listener("numba:compile", line):
         yield
-    progress("")
+    if line.shown:
+        progress("")
 
 
 class _Line(event.Listener):
     def __init__(self, what: str):
         self._text = f"bed: compiling {what}, once per machine …"
+        self.shown = False
 
     def on_start(self, event):
-        progress(self._text)
+        """Of the function, and of each that it calls."""
+        if not self.shown:
+            progress(self._text)
+            self.shown = True
 
     def on_end(self, event):
         """What has begun may go on with something else."""
