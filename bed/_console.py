@@ -73,7 +73,7 @@ def progress(text: str) -> None:
     try:
         if stream is not None and stream.isatty():
             show(f"\r\x1b[K{text}", file=stream, end="")
-    except (OSError, ValueError):  # the terminal is gone, or the stream is closed
+    except Exception:  # it is closed or gone, or stands in for a stream in part
         return
 
 

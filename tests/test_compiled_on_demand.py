@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -99,27 +100,65 @@ def test_threads_that_come_at_once_wait_for_one(recorder, monkeypatch):
     assert len(recorder.run) == 4
 
 
-def test_a_child_forked_while_another_thread_compiles_compiles():
-    if not hasattr(os, "fork"):
-        pytest.skip("no fork here")
-    held = _entries._compiling
-    taken, done = threading.Event(), threading.Event()
+FORK = """
+import os, sys, threading, time
+from numba.core.compiler_lock import global_compiler_lock
+from bed.engines.numba_cpu import _entries
+began = threading.Event()
+def compile_long():
+    with global_compiler_lock:
+        began.set()
+        time.sleep(0.3)
+threading.Thread(target=compile_long).start()
+began.wait()
+child = os.fork()
+if child == 0:
+    with global_compiler_lock:
+        os._exit(7)
+deadline = time.monotonic() + 20
+while time.monotonic() < deadline:
+    pid, status = os.waitpid(child, os.WNOHANG)
+    if pid:
+        assert os.waitstatus_to_exitcode(status) == 7
+        with global_compiler_lock:
+            sys.exit(0)
+    time.sleep(0.01)
+os.kill(child, 9)
+sys.exit("the child waits for a thread that it has not")
+"""
 
-    def compile_long():
-        with held:
-            taken.set()
-            done.wait()
 
-    thread = threading.Thread(target=compile_long)
-    thread.start()
-    taken.wait()
-    try:
-        _entries._begin_anew()  # as after a fork
-        assert _entries._compiling.acquire(timeout=5)
-        _entries._compiling.release()
-    finally:
-        done.set()
-        thread.join()
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_waits_until_nothing_is_compiled():
+    done = subprocess.run(
+        [sys.executable, "-c", FORK],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+def test_a_compilation_inside_of_another_is_refused(monkeypatch):
+    """As from the handler of a signal."""
+    inner, one = _entry(), (np.ones(1),)
+
+    @contextmanager
+    def interrupted(what):
+        inner(np.dtype("f8"))(0, 1, one)
+        yield
+
+    outer = _entry()
+    with monkeypatch.context() as patch:
+        patch.setattr(_entries, "_told", interrupted)
+        with pytest.raises(
+            RuntimeError, match="while doubling for float64 is compiled"
+        ):
+            outer(np.dtype("f8"))(0, 1, one)
+    for entries in (inner, outer):  # and nothing is left of it
+        entries(np.dtype("f8"))(0, 1, one)
+        assert entries(np.dtype("f8")).of_width[NARROW](0, 1, *one) == 1
 
 
 def test_inner_functions_have_no_machine_code():
@@ -247,7 +286,9 @@ def test_of_what_is_read_from_disk_nothing_is_told(monkeypatch):
 
 @pytest.mark.usefixtures("_nothing_on_disk")
 @pytest.mark.parametrize(
-    "stream", [None, Terminal(OSError("gone"))], ids=["none", "gone"]
+    "stream",
+    [None, Terminal(OSError("gone")), object()],
+    ids=["none", "gone", "no stream"],
 )
 def test_a_line_that_cannot_be_shown_stops_nothing(monkeypatch, stream):
     monkeypatch.setattr(_console.sys, "stderr", stream)

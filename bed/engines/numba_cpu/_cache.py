@@ -52,7 +52,8 @@ def kept_on_disk() -> tuple[Path | None, list[Path]]:
         folder = Path(implementation.locator.get_cache_path())
     except (RuntimeError, OSError):
         return None, []
-    return folder, sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")])
+    found = [*folder.glob("*.nbi"), *folder.glob("*.nbc")]
+    return folder, sorted(path for path in found if path.is_file())
 
 
 # Of the sources that this process has loaded.

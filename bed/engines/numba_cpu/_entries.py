@@ -5,13 +5,13 @@ Most callers need one of them, and each takes seconds to compile.
 
 import gc
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from numba import from_dtype, njit, types
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 from bed._console import progress
 
@@ -22,18 +22,14 @@ from ._compile import NARROW, WIDE
 # what its empty lanes cost is little then, and narrow ones need not be compiled.
 MANY = 16
 
-# Reentrant, as a finaliser may solve something in the midst of a compilation.
-_compiling = threading.RLock()
-
-
-def _begin_anew() -> None:
-    """The thread that held the lock is not in a forked child."""
-    global _compiling
-    _compiling = threading.RLock()
-
-
+# A child would wait for ever for a thread that compiles in its parent, or go on with
+# what that has left half done: so a fork waits until nothing is compiled.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 class Entries:
@@ -69,7 +65,8 @@ class Entries:
         signature = (types.intp, types.intp, *self._signature(given, real))
         dispatcher = njit(nogil=True, error_model="numpy")(self._build(width))
         keep_on_disk(dispatcher, f"{self.name}, {width} bytes")
-        with _without_collections(), _told(f"{self.name} for {dtype}"):
+        what = f"{self.name} for {dtype}"
+        with _alone(what), _without_collections(), _told(what):
             dispatcher.compile(signature)
         dispatcher.disable_compile()
         return dispatcher
@@ -107,7 +104,9 @@ class _OfDtype:
     def _get(self, width: int) -> Callable:
         found = self.of_width.get(width)
         if found is None:
-            with _compiling:  # by one thread, for all that wait
+            # By one thread, for all that wait. The lock is Numba's, which others may
+            # hold when they come here.
+            with global_compiler_lock:
                 found = self.of_width.get(width)
                 if found is None:
                     found = self._entries.compile(self._dtype, width)
@@ -123,6 +122,29 @@ def inputs(dtype, ndim: int):
 def outputs(dtype, ndim: int):
     """The type of outputs, which are written as plain memory."""
     return types.Array(dtype, ndim, "C")
+
+
+_under_way: list[str] = []  # what is compiled, while the lock is held
+
+
+@contextmanager
+def _alone(what: str) -> Iterator[None]:
+    """Numba cannot begin anew in the midst of a compilation, and does not notice.
+
+    The thread that holds the lock may come again, by the handler of a signal or a
+    finaliser.
+    """
+    if _under_way:
+        raise RuntimeError(
+            f"bed cannot compile {what} now: this call was made, by the handler of a "
+            f"signal or a finaliser, while {_under_way[0]} is compiled in the same "
+            "thread; call bed.warmup() beforehand"
+        )
+    _under_way.append(what)
+    try:
+        yield
+    finally:
+        _under_way.clear()
 
 
 @contextmanager
@@ -141,10 +163,12 @@ def _without_collections() -> Iterator[None]:
 def _told(what: str) -> Iterator[None]:
     """On a terminal, say that `what` is compiled, if it is and not read from disk."""
     line = _Line(what)
-    with event.install_listener("numba:compile", line):
-        yield
-    if line.shown:
-        progress("")
+    try:
+        with event.install_listener("numba:compile", line):
+            yield
+    finally:
+        if line.shown:
+            progress("")
 
 
 class _Line(event.Listener):
