@@ -30,6 +30,8 @@ def function(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("doubling", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    # What an earlier test had set in the environment is read now, and not in between.
+    config.reload_config()
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(_cache, "_warned", [])
     return module.double
