@@ -354,7 +354,13 @@ CALL_BACK = """
 """
 
 
-@pytest.mark.parametrize("lowering", ["", CALL_BACK], ids=["in place", "call back"])
+@pytest.mark.parametrize(
+    "lowering",
+    [
+        pytest.param("", id="in place"),
+        pytest.param(CALL_BACK, id="call back", marks=pytest.mark.slow),
+    ],
+)
 def test_large_batches_on_one_core(lowering):
     """XLA has one thread then, which must not wait for itself or for Python's lock.
 

@@ -139,7 +139,16 @@ def _too_much(growth):
     return {name for name, allowed in ALLOWED.items() if not growth[name] < allowed}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOW_KINDS = "torch, backward", "jax", "jax, jit"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW_KINDS else [])
+        for kind in KINDS
+    ],
+)
 def test_nothing_is_left_behind(a, kind):
     growth = _growth(KINDS[kind](a))
     assert not _too_much(growth), growth

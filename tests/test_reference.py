@@ -79,7 +79,9 @@ def test_flat_columns_do_not_pile_up_rounding(rng, dtype):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 8, 50])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 17, 35])
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 10, 17, pytest.param(35, marks=pytest.mark.slow)]
+)
 def test_wy_is_the_product_of_the_reflectors(rng, n, dtype, block):
     _, _, u, weights, phases = tridiagonalize(inputs(rng, n, dtype, count=3))
     w, y = wy(u, weights, block)

@@ -49,7 +49,9 @@ def test_reduction_of_the_zoo(rng, n, dtype):
 
 
 @pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=[pytest.mark.slow] if n > 33 else []) for n in SIZES]
+)
 def test_hard_tridiagonals(rng, n, dtype):
     for names, d, e, a, exact in (
         tridiagonals.stacked(n, dtype, rng),
