@@ -1,7 +1,7 @@
 """Calls like one before: small host arrays, of which little is left to decide.
 
 What was found out on the way through `solve` is remembered: the compiled function, and
-the shapes and dtypes of the results. A caller of one small matrix after another pays
+the shape and dtype of the results. A caller of one small matrix after another pays
 for the way once.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engines import real_dtype
+from ..engines import allocate
 from .interop import Received
 from .normalize import normalize_uplo
 from .policy import AUTO, loaded
@@ -18,17 +18,13 @@ from .policy import AUTO, loaded
 # Of so many shapes, dtypes and options.
 MOST = 4096
 
-_STATUS = np.dtype("int32")
-
 
 class _Plan(NamedTuple):
-    """`run` is an engine's ``prepared``; shapes are those of the results."""
+    """`run` is an engine's ``prepared``; `shape` is that of the eigenvalues."""
 
     run: Callable
-    values: tuple[int, ...]
-    vectors: tuple[int, ...]
-    status: tuple[int, ...]
-    real: np.dtype
+    shape: tuple[int, ...]
+    leading: tuple[int, ...]
     dtype: np.dtype
 
 
@@ -48,14 +44,12 @@ def solve(
     flags = a.flags
     if not (flags.c_contiguous and flags.aligned):
         return None
-    run, values, vectors, leading, real, dtype = plan
-    w, status = np.empty(values, real), np.empty(leading, _STATUS)
-    v = np.empty(vectors, dtype) if eigenvectors else None
+    run, shape, leading, dtype = plan
+    results = w, v, status = allocate(np.empty, shape, dtype, eigenvectors=eigenvectors)
     if leading:
         run(a, w, v, status)
     else:
         run(a[None], w[None], None if v is None else v[None], status[None])
-    results = w, v, status
     return results if received is None else received.close(results, leading)
 
 
@@ -80,7 +74,7 @@ def _plan(a: np.ndarray, uplo: str, eigenvectors: bool) -> _Plan | None:
     run = engine.load("prepared")(batch, n, dtype, uplo, eigenvectors)
     if run is None:
         return None
-    return _Plan(run, shape[:-1], shape, shape[:-2], real_dtype(dtype), dtype)
+    return _Plan(run, shape[:-1], shape[:-2], dtype)
 
 
 def forget() -> None:
