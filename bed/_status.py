@@ -20,6 +20,8 @@ class Status(IntEnum):
     NOT_FINITE = 1  # all NaN
     NO_CONVERGENCE = 2  # all NaN
     OVERFLOW = 3  # ±inf where the value overflows, the rest is right
+    DOMAIN = 4  # of functions of matrices: all NaN
+    NOT_DEFINITE = 5  # of pairs of matrices: all NaN
 
     @property
     def reason(self) -> str:
@@ -32,6 +34,8 @@ _REASONS = {
     Status.NOT_FINITE: "the triangle that is read holds NaN or Inf",
     Status.NO_CONVERGENCE: "the QR iteration did not converge",
     Status.OVERFLOW: "an eigenvalue is larger than the dtype's largest number",
+    Status.DOMAIN: "an eigenvalue is outside of the function's domain",
+    Status.NOT_DEFINITE: "the matrix b is not positive definite",
 }
 
 

@@ -23,6 +23,7 @@ SCRIPTS = sorted((TESTS.parent / "scripts").rglob("*.py"))
 LAYERS = {
     "_version": 0,
     "_status": 0,
+    "_functions": 0,
     "_console": 0,
     "testing": 0,
     "_data": 0,

@@ -32,6 +32,30 @@ Some engines also have the two stages apart, with the same promises:
 where `d` is ``(batch, n)`` and `e` is ``(batch, n - 1)``, both real, and `q` is of the
 dtype of `a`. A matrix with NaN or Inf has NaN in `d`, `e` and `q`.
 
+Functions of matrices, see `bed._functions`, some engines have of their own; those of
+the others are made from their `eigh` and the reference's last three of
+
+    spectral(a, uplo, function, *, out=None) -> (f, w, v, status)
+    spectral_product(w, v, function, *, out=None) -> (f, status)
+    spectral_vjp(w, v, g, function, differences=None, *, out=None) -> gradient
+    eigh_vjp(w, v, grad_w, grad_v, *, out=None) -> gradient
+
+- `function` is a `Spectral`, and f = V diag(f(w)) Vᴴ is ``(batch, n, n)``, Hermitian to
+  the last bit. Where the status is NOT_FINITE, NO_CONVERGENCE or DOMAIN it is NaN; the
+  status is OVERFLOW where a value of the function is infinite.
+- `w` and `v` in `out` may be None, and are not kept then.
+- `spectral_product` is the same from w and v. With the function IDENTITY it makes
+  V diag(w) Vᴴ of any w; its status is OVERFLOW, DOMAIN, or NOT_FINITE where w is NaN.
+- `spectral_vjp` is V (L ∘ (Vᴴ herm(g) V)) Vᴴ with L the first divided differences of
+  the function, or `differences` ``(batch, n, n)``, real and symmetric. It is the
+  derivative in the direction g as well as the gradient of ⟨g, f⟩, and Hermitian to the
+  last bit. It is zero where all of g is zero, whatever w and v hold; else NaN where w
+  has NaN or is outside of the domain.
+- `eigh_vjp` is the gradient of `bed._derivative.eigh.eigh_vjp`, "exact"; either of
+  `grad_w` and `grad_v` may be None. It is zero where all of them is zero.
+- Errors stay within what the eigenvalues' and products' rounding makes of them; bits,
+  strides of inputs and neighbours are as for `eigh`.
+
 An engine may also have
 
     prepared(batch, n, dtype, uplo, eigenvectors) -> run or None
@@ -99,6 +123,8 @@ class Engine:
         Whether Numba compiles it for the CPU.
     prepares : bool
         Whether it has functions for small batches of one shape.
+    functions : bool
+        Whether it has functions of matrices of its own.
     """
 
     name: str
@@ -111,6 +137,7 @@ class Engine:
     stages: bool = False
     jit: bool = False
     prepares: bool = False
+    functions: bool = False
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""

@@ -23,6 +23,8 @@ class Constants(NamedTuple):
         √negligible: smaller off-diagonal entries of a matrix of order one are dropped.
     large
         The power of two in the middle between 1 and overflow.
+    exp_range
+        Of smaller |x|, eˣ is a normal number.
     i
         The imaginary unit in a complex dtype, and zero in a real one: x + y·i is then
         an element of either.
@@ -38,6 +40,7 @@ class Constants(NamedTuple):
     negligible: np.floating
     floor: np.floating
     large: np.floating
+    exp_range: np.floating
     i: Any
 
 
@@ -61,5 +64,6 @@ def constants(dtype) -> Constants:
             negligible=negligible,
             floor=np.sqrt(negligible),
             large=np.ldexp(real(1), limits.maxexp // 2),
+            exp_range=np.floor(-np.log(tiny)),
             i=dtype.type(1j) if dtype.kind == "c" else real(0),
         )
