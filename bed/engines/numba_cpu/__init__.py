@@ -9,5 +9,18 @@ back.
 from ._cache import kept_on_disk
 from ._stages import eigh_tridiagonal, tridiagonalize
 from .eigh import eigh, prepared
+from .eigh_vjp import eigh_vjp
+from .spectral import spectral, spectral_product
+from .spectral_vjp import spectral_vjp
 
-__all__ = ["eigh", "eigh_tridiagonal", "kept_on_disk", "prepared", "tridiagonalize"]
+__all__ = [
+    "eigh",
+    "eigh_tridiagonal",
+    "eigh_vjp",
+    "kept_on_disk",
+    "prepared",
+    "spectral",
+    "spectral_product",
+    "spectral_vjp",
+    "tridiagonalize",
+]

@@ -10,7 +10,7 @@ from ._float_mode import enter_default_mode, never_inlined, restore_mode
 from ._workspace import workspace
 
 
-def in_blocks(solve_block, width):
+def in_blocks(solve_block, width, memory_of=workspace):
     """A function that solves a part of a batch in blocks, to be called by an entry.
 
     Parameters
@@ -20,6 +20,8 @@ def in_blocks(solve_block, width):
         ``start + count`` of a batch, of which `arrays` are options, inputs and outputs.
     width : int
         Bytes in a vector: as many matrices at a time as it has lanes.
+    memory_of : callable
+        What makes `work`, as `workspace` does.
 
     Returns
     -------
@@ -31,7 +33,7 @@ def in_blocks(solve_block, width):
     @kernel
     def solve_range(start, stop, n, a, w, arrays):
         never_inlined()
-        work, memory = workspace(n, a, w, width)
+        work, memory = memory_of(n, a, w, width)
         const = _constants(a)
         for i in range(start, stop, work.lanes):
             solve_block(i, min(work.lanes, stop - i), arrays, work, const)

@@ -120,7 +120,7 @@ def store_vectors(work, start, count, v, const):
                 for lane in range(count):
                     at = source[j, lane] + i * planes
                     real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    x = _scalar(v, real, imag, const.zero)
+                    x = scalar(v, real, imag, const.zero)
                     matrices[start + lane, i * n + j] = x
     else:
         for i in range(n):
@@ -128,16 +128,16 @@ def store_vectors(work, start, count, v, const):
                 for j in range(n):
                     at = source[j, lane] + i * planes
                     real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    x = _scalar(v, real, imag, const.zero)
+                    x = scalar(v, real, imag, const.zero)
                     matrices[start + lane, i * n + j] = x
 
 
-def _scalar(a, real, imag, zero):
+def scalar(a, real, imag, zero):
     """A scalar of the dtype of `a`, zeros with a positive sign."""
     raise NotImplementedError
 
 
-@overload(_scalar, inline="always")
+@overload(scalar, inline="always")
 def _scalar_of_parts(a, real, imag, zero):
     if isinstance(a.dtype, types.Complex):
         return lambda a, real, imag, zero: complex(real + zero, imag + zero)

@@ -1,5 +1,7 @@
 """Cut a batch into tasks for the threads."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bed.engines._threads import for_blocks, thread_count
@@ -20,31 +22,47 @@ def solve_batch(entries: Entries, options: tuple, inputs: tuple, outputs: tuple)
     options, inputs, outputs : tuple
         Its arguments; inputs with any strides, the first ``(batch, n, ...)``.
     """
-    first = inputs[0]
-    batch, n = first.shape[:2]
-    solve = entries(first.dtype)
+    solve = entries(inputs[0].dtype)
+
+    def run(start: int, stop: int, inputs: tuple, outputs: tuple) -> None:
+        solve(start, stop, (*options, *inputs, *outputs))
+
+    in_tasks(run, inputs, outputs, solve.lanes)
+
+
+def in_tasks(run: Callable, inputs: tuple, outputs: tuple, lanes: int) -> None:
+    """Cut a batch into tasks, all but the last of multiples of `lanes`.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(start, stop, inputs, outputs)``, with contiguous and aligned arrays, does
+        the matrices `start` to `stop`.
+    inputs, outputs : tuple of arrays
+        Inputs with any strides, the first ``(batch, n, ...)``; an output may be None.
+    """
+    batch, n = inputs[0].shape[:2]
     contiguous = True
     for x in inputs:
         flags = x.flags
         contiguous = contiguous and flags.c_contiguous and flags.aligned
     if contiguous:
         # One compiled version serves all strides: it is told of a part by its bounds.
-        arguments = (*options, *inputs, *outputs)
         if batch * n * n <= TASK_ENTRIES:
-            solve(0, batch, arguments)
+            run(0, batch, inputs, outputs)
             return
 
         def task(start: int, stop: int) -> None:
-            solve(start, stop, arguments)
+            run(start, stop, inputs, outputs)
     else:
 
         def task(start: int, stop: int) -> None:
             part = slice(start, stop)
-            read = [np.require(x[part], requirements="CA") for x in inputs]
-            written = [x[part] for x in outputs]
-            solve(0, stop - start, (*options, *read, *written))
+            read = tuple(np.require(x[part], requirements="CA") for x in inputs)
+            written = tuple(None if x is None else x[part] for x in outputs)
+            run(0, stop - start, read, written)
 
-    for_blocks(task, batch, _matrices(batch, n, solve.lanes))
+    for_blocks(task, batch, _matrices(batch, n, lanes))
 
 
 def one_entry(entries: Entries, batch: int, n: int, dtype: np.dtype):

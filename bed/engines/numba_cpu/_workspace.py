@@ -83,7 +83,7 @@ def _workspace(n, a, w, width):
         q = p + n * planes
         d = q + n * planes
         e, order, c, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
-        m = _aligned((code + 1) * lanes, w, lanes)
+        m = aligned((code + 1) * lanes, w, lanes)
         z = as_vectors(m, 0, (n, row * planes), lanes)
         columns = (n * planes + 1) // 2 * 2
         for i in range(n):
@@ -133,7 +133,7 @@ def _row_length(n, planes):
 
 
 @inline
-def _aligned(count, like, lanes):
+def aligned(count, like, lanes):
     """Floats that begin at a multiple of the size of a vector."""
     memory = np.empty(count + lanes, like.dtype)
     start = -(memory.ctypes.data // like.itemsize) % lanes

@@ -43,6 +43,11 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     return w, v, status
 
 
+def solve_part(a, lower, w, v, status):
+    """Solve a part of a batch, of contiguous arrays, in this thread."""
+    _entries(a.dtype)(0, len(a), (lower, a, w, v, status))
+
+
 def prepared(batch, n, dtype, uplo, eigenvectors):
     """A function for batches of one shape; see the contract in `bed.engines`."""
     entry = one_entry(_entries, batch, n, dtype)

@@ -82,10 +82,10 @@ def log_difference(a, b, const):
     """log(1 + d/b)/d with d = a − b ≥ 0."""
     if a == b:
         return const.one / a
-    return _log_ratio(a, b, const) / (a - b)
+    return log_ratio(a, b, const) / (a - b)
 
 
-def _log_ratio(a, b, const):
+def log_ratio(a, b, const):
     """log(a/b) for a > b > 0."""
     ratio = (a - b) / b
     if ratio <= const.huge:
@@ -109,18 +109,18 @@ def power_difference(a, b, p, const):
     """Of xᵖ with a ≥ b: both positive but for whole numbers p."""
     zero = const.zero
     if b >= zero:
-        return _positive_power(a, b, p, const)
+        return positive_power(a, b, p, const)
     odd = p % const.two != zero
     if a <= zero:
-        slope = _positive_power(-b, -a, p, const)
+        slope = positive_power(-b, -a, p, const)
         return slope if odd else -slope
     if odd:
         return (a**p + (-b) ** p) / (a - b)
     larger, smaller = max(a, -b), min(a, -b)
-    return _positive_power(larger, smaller, p, const) * ((a + b) / (a - b))
+    return positive_power(larger, smaller, p, const) * ((a + b) / (a - b))
 
 
-def _positive_power(a, b, p, const):
+def positive_power(a, b, p, const):
     """aᵖ (1 − (b/a)ᵖ)/d, or bᵖ ((a/b)ᵖ − 1)/d if p < 0, with d = a − b, a ≥ b ≥ 0."""
     zero, one = const.zero, const.one
     if p == zero:
@@ -131,7 +131,7 @@ def _positive_power(a, b, p, const):
         return p * a ** (p - one)
     if b == zero:
         return a ** (p - one)
-    d, r = a - b, p * _log_ratio(a, b, const)
+    d, r = a - b, p * log_ratio(a, b, const)
     base, rest = (a, -expm1(-r) / d) if p > zero else (b, expm1(r) / d)
     power = base**p
     if power >= const.tiny and power <= const.huge:

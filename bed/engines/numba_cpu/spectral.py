@@ -1,0 +1,108 @@
+"""Functions of matrices: V f(w) Vᴴ, of a matrix in each lane."""
+
+import numpy as np
+from numba import types
+
+from bed._functions import Spectral
+from bed._status import Status
+from bed.engines._outputs import allocate
+
+from ._blocks import in_blocks
+from ._compile import kernel
+from ._entries import Entries, inputs, outputs
+from ._functions import CALL, Call, arguments, call_of, values
+from ._products import (
+    fill_hermitian,
+    load,
+    load_rows,
+    multiply,
+    products,
+    store_hermitian,
+)
+from ._simd import fill, select
+from ._tasks import in_tasks, solve_batch
+from ._vector_array import as_floats
+from .eigh import solve_part
+
+_OVERFLOW, _DOMAIN = int(Status.OVERFLOW), int(Status.DOMAIN)
+_OK, _NOT_FINITE = int(Status.OK), int(Status.NOT_FINITE)
+
+
+def spectral(a, uplo, function: Spectral, *, out=None):
+    """f of a batch of host arrays; see the contract in `bed.engines`.
+
+    Each task of a thread decomposes some matrices and multiplies while their
+    eigenvectors are in its cache.
+    """
+    batch, n, _ = a.shape
+    f, w, v, status = out or (
+        np.empty(a.shape, a.dtype),
+        *allocate(np.empty, (batch, n), a.dtype),
+    )
+    lower, call = uplo == "L", call_of(function)
+    product = _entries(a.dtype)
+
+    def run(start, stop, inputs, outputs):
+        a, (f, w, v, status) = inputs[0], outputs
+        if v is None:
+            w, v, _ = allocate(np.empty, (stop - start, n), a.dtype)
+        else:
+            w, v = w[start:stop], v[start:stop]
+        a, f, status = a[start:stop], f[start:stop], status[start:stop]
+        solve_part(a, lower, w, v, status)
+        product(0, stop - start, (*call, v, w, f, status))
+
+    in_tasks(run, (a,), (f, w, v, status), product.lanes)
+    return f, w, v, status
+
+
+def spectral_product(w, v, function: Spectral, *, out=None):
+    """The same from eigenvalues and eigenvectors; see the contract."""
+    f, status = out or (np.empty(v.shape, v.dtype), np.empty(len(v), np.int32))
+    status[...] = _OK
+    solve_batch(_entries, call_of(function), (v, w), (f, status))
+    return f, status
+
+
+@kernel
+def _product_block(start, count, arrays, work, const):
+    """`arrays` are ``(call, v, w, f, status)``; a status that is no zero is left."""
+    call, v, w, f, status = arrays
+    n, row, planes = v.shape[1], work.row, work.planes
+    load(v, start, count, work, 0)
+    load_rows(w, start, count, work, work.w_at)
+    _, lost, outside = arguments(work.w, n, work.x, call, const)
+    overflow = values(work, n, call, const)
+    for i in range(n):
+        for j in range(n):
+            work.a[i * row + j] = work.f[j] * work.v[i * row + j]
+    multiply(work.b, work.a, row, 1, work.v, row, 1, row, n, True)
+    fill_hermitian(work.b, n, row, lost, np.nan)
+    store_hermitian(work, 2 * work.size, start, count, f, const)
+    code = select(overflow, fill(work.x[0], _OVERFLOW), _OK)
+    code = select(lost, _NOT_FINITE, code)
+    work.lanewise[0] = select(outside, _DOMAIN, code)
+    codes = as_floats(status, (1, len(status)))
+    for lane in range(count):
+        if codes[0, start + lane] == _OK:
+            codes[0, start + lane] = np.int32(work.floats[work.lanewise_at, lane])
+
+
+def _build(width):
+    solve = in_blocks(_product_block, width, products)
+
+    def product_batch(
+        start, stop, code, first, second, floor, domain, singular, v, w, f, status
+    ):
+        call = Call(code, first, second, floor, domain, singular)
+        solve(start, stop, v.shape[1], v, w, (call, v, w, f, status))
+
+    return product_batch
+
+
+def _signature(dtype, real):
+    given = inputs(dtype, 3), inputs(real, 2)
+    return *CALL, *given, outputs(dtype, 3), outputs(types.int32, 1)
+
+
+_entries = Entries("spectral_product", _build, _signature)
