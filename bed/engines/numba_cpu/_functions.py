@@ -90,7 +90,7 @@ def arguments(w, n, x, call, const):
 
 @kernel
 def values(work, n, call, const):
-    """f of what `arguments` left in x, to f; mask of the lanes where one is infinite."""
+    """f of what `arguments` left in x; mask of the lanes where one is infinite."""
     x, f, function = work.x, work.f, call.function
     zero, one = const.zero, const.one
     if function == LOG or function == EXP or function == POWER:
@@ -159,7 +159,7 @@ def multiply_by_differences(a, work, n, call, lift, const):
                 t = fill(x[0], 1)
             else:
                 _difference_by_lane(work, i, j, function, call.first)
-                t = work.lanewise[0]
+                t = work.tile[0]
             if call.floor >= 0:
                 t = t * _clamp(w[i], w[j], lift, fill(lift, np.inf), const)
             a[i * row + j] = t * a[i * row + j]
@@ -180,7 +180,7 @@ def _difference_by_lane(work, i, j, function, p):
             t = scalar.exp_difference(x, y, _DOUBLE)
         else:
             t = scalar.power_difference(x, y, p, _DOUBLE)
-        floats[work.lanewise_at, lane] = t
+        floats[work.tile_at, lane] = t
 
 
 @inline

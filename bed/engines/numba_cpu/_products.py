@@ -2,27 +2,41 @@
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._compile import inline, kernel
+from ._compile import WIDE, inline, kernel
 from ._complex import as_numbers, conj, fma_conj, number
 from ._simd import any_lane, fill, select
-from ._store import SMALL, scalar
+from ._transpose import load, side_of, store
 from ._vector_array import VectorArray, as_floats, as_vectors
 from ._workspace import aligned
+
+__all__ = [
+    "Products",
+    "fill_hermitian",
+    "hermitian_part",
+    "load",
+    "load_matrices",
+    "mirror",
+    "multiply",
+    "product_back",
+    "products",
+    "store_hermitian",
+]
 
 
 class Products(NamedTuple):
     """Memory of a block: V, and two matrices that products are made in.
 
-    Entry (i, j) of a matrix is number ``i * row + j`` of it. There is a row and a
-    column more than an odd n, which may hold anything.
+    Entry (i, j) of a matrix is number ``i * row + j`` of it. Rows and columns that are
+    missing to a multiple of four are there, and may hold anything.
     """
 
     lanes: int
-    floats: VectorArray  # (vectors, lanes), all of the memory
+    side: int  # of a square in `tile`
+    vectors: VectorArray  # all of the memory
+    floats: VectorArray  # (vectors, lanes), the same
     planes: int  # 2 for complex matrices, real and imaginary parts, else 1
     row: int
     size: int  # vectors in a matrix
@@ -32,11 +46,11 @@ class Products(NamedTuple):
     w: VectorArray  # (n,) vectors
     x: VectorArray
     f: VectorArray
-    lanewise: VectorArray  # (1,)
+    tile: VectorArray  # (lanes,)
     w_at: int  # the first vector of w
     x_at: int
     f_at: int
-    lanewise_at: int
+    tile_at: int
 
 
 def products(n, a, w, width):
@@ -48,23 +62,28 @@ def products(n, a, w, width):
 def _products(n, a, w, width):
     if not isinstance(width, types.IntegerLiteral):
         return None
-    width = width.literal_value
+    # Products are not a chain that waits: one register is enough, and fits the cache.
+    width = min(width.literal_value, WIDE // 2)
     lanes = 8 * width // w.dtype.bitwidth
+    side = side_of(lanes, w.dtype.bitwidth // 8)
     planes = 2 if isinstance(a.dtype, types.Complex) else 1
 
     def allocate(n, a, w, width):
-        even = n + n % 2
-        row = even + 1  # rows of a power of two would share a place in a page
-        size = even * row * planes
+        rows = (n + 3) // 4 * 4
+        row = rows + 1  # rows of a power of two would share a place in a page
+        size = rows * row * planes
         first = 3 * size
-        m = aligned((first + 3 * n + 1) * lanes, w, lanes)
-        floats = as_floats(m, (first + 3 * n + 1, lanes))
-        for i in range(first):
-            for lane in range(lanes):
-                floats[i, lane] = 0
+        tile = first + 3 * n
+        count = tile + lanes
+        m = aligned(count * lanes, w, lanes)
+        vectors = as_vectors(m, 0, (count,), lanes)
+        for i in range(first if n % 4 else 0):  # what is subnormal would take long
+            vectors[i] = 0
         views = Products(
             lanes=lanes,
-            floats=floats,
+            side=side,
+            vectors=vectors,
+            floats=as_floats(m, (count, lanes)),
             planes=planes,
             row=row,
             size=size,
@@ -74,11 +93,11 @@ def _products(n, a, w, width):
             w=as_vectors(m, first * lanes, (n,), lanes),
             x=as_vectors(m, (first + n) * lanes, (n,), lanes),
             f=as_vectors(m, (first + 2 * n) * lanes, (n,), lanes),
-            lanewise=as_vectors(m, (first + 3 * n) * lanes, (1,), lanes),
+            tile=as_vectors(m, tile * lanes, (lanes,), lanes),
             w_at=first,
             x_at=first + n,
             f_at=first + 2 * n,
-            lanewise_at=first + 3 * n,
+            tile_at=tile,
         )
         return views, (m,)
 
@@ -87,7 +106,7 @@ def _products(n, a, w, width):
 
 @kernel
 def multiply(out, x, x_row, x_column, y, y_row, y_column, row, n, half):
-    """``out[i, j]`` = Σₖ x[i, k]·conj(y[j, k]), two rows and two columns at a time.
+    """``out[i, j]`` = Σₖ x[i, k]·conj(y[j, k]), four rows and two columns at a time.
 
     Parameters
     ----------
@@ -101,88 +120,44 @@ def multiply(out, x, x_row, x_column, y, y_row, y_column, row, n, half):
         Of a product that is Hermitian, leave out what is right of the diagonal.
     """
     zero = fill(x[0].real, 0)
-    for i in range(0, n, 2):
-        for j in range(0, i + 1 if half else n, 2):
-            s_00 = s_01 = s_10 = s_11 = number(x, zero, zero)
-            x_at, y_at = i * x_row, j * y_row
+    for i in range(0, n, 4):
+        for j in range(0, min(i + 4, n) if half else n, 2):
+            s_00 = s_10 = s_20 = s_30 = number(x, zero, zero)
+            s_01 = s_11 = s_21 = s_31 = number(x, zero, zero)
+            x_0, y_0 = i * x_row, j * y_row
             for _ in range(n):
-                x_0, x_1 = x[x_at], x[x_at + x_row]
-                y_0, y_1 = y[y_at], y[y_at + y_row]
-                s_00, s_01 = fma_conj(x_0, y_0, s_00), fma_conj(x_0, y_1, s_01)
-                s_10, s_11 = fma_conj(x_1, y_0, s_10), fma_conj(x_1, y_1, s_11)
-                x_at, y_at = x_at + x_column, y_at + y_column
+                x_1, x_2, x_3 = x_0 + x_row, x_0 + 2 * x_row, x_0 + 3 * x_row
+                u, v = y[y_0], y[y_0 + y_row]
+                s_00, s_01 = fma_conj(x[x_0], u, s_00), fma_conj(x[x_0], v, s_01)
+                s_10, s_11 = fma_conj(x[x_1], u, s_10), fma_conj(x[x_1], v, s_11)
+                s_20, s_21 = fma_conj(x[x_2], u, s_20), fma_conj(x[x_2], v, s_21)
+                s_30, s_31 = fma_conj(x[x_3], u, s_30), fma_conj(x[x_3], v, s_31)
+                x_0, y_0 = x_0 + x_column, y_0 + y_column
             at = i * row + j
             out[at], out[at + 1] = s_00, s_01
             out[at + row], out[at + row + 1] = s_10, s_11
+            at += 2 * row
+            out[at], out[at + 1] = s_20, s_21
+            out[at + row], out[at + row + 1] = s_30, s_31
+
+
+@inline
+def load_matrices(a, n, start, count, work, at):
+    """Numbers of (batch, n, n) to one of the three matrices."""
+    line = n * work.planes
+    load(a, start, count, work, at, n * line, line, work.row * work.planes)
 
 
 @kernel
-def load(a, start, count, work, at):
-    """Copy matrices (batch, n, n) to lanes, from vector number `at` on.
-
-    Lanes that are left are filled with zero.
-    """
-    n, planes, floats = a.shape[1], work.planes, work.floats
-    matrices = as_floats(a, (a.shape[0], n * n))
+def store_hermitian(work, a, n, at, start, count, out):
+    """A Hermitian matrix, of which the lower triangle is there, to (batch, n, n)."""
+    row, zero = work.row, fill(a[0].real, 0)
     for i in range(n):
-        begin = at + i * work.row * planes
-        if n <= SMALL:
-            for j in range(n):
-                for lane in range(count):
-                    x = matrices[start + lane, i * n + j]
-                    floats[begin + j * planes, lane] = x.real
-                    if planes == 2:
-                        floats[begin + j * planes + 1, lane] = x.imag
-        else:
-            for lane in range(count):
-                for j in range(n):
-                    x = matrices[start + lane, i * n + j]
-                    floats[begin + j * planes, lane] = x.real
-                    if planes == 2:
-                        floats[begin + j * planes + 1, lane] = x.imag
-        for j in range(n * planes):
-            for lane in range(count, work.lanes):
-                floats[begin + j, lane] = 0
-
-
-@kernel
-def load_rows(x, start, count, work, at):
-    """The same for vectors (batch, n)."""
-    n, floats = x.shape[1], work.floats
-    rows = as_floats(x, (x.shape[0], n))
-    for lane in range(work.lanes):
-        for i in range(n):
-            floats[at + i, lane] = rows[start + lane, i] if lane < count else 0
-
-
-@kernel
-def store_hermitian(work, at, start, count, out, const):
-    """The lower triangle, and what follows from it, to matrices (batch, n, n)."""
-    n, planes, floats = out.shape[1], work.planes, work.floats
-    matrices = as_floats(out, (out.shape[0], n * n))
-    for i in range(n):
-        begin = at + i * work.row * planes
-        if n <= SMALL:
-            for j in range(i):
-                k = begin + j * planes
-                for lane in range(count):
-                    real, imag = floats[k, lane], floats[k + planes - 1, lane]
-                    x = scalar(out, real, imag, const.zero)
-                    matrices[start + lane, i * n + j] = x
-                    x = scalar(out, real, -imag, const.zero)
-                    matrices[start + lane, j * n + i] = x
-        else:
-            for lane in range(count):
-                for j in range(i):
-                    k = begin + j * planes
-                    real, imag = floats[k, lane], floats[k + planes - 1, lane]
-                    x = scalar(out, real, imag, const.zero)
-                    matrices[start + lane, i * n + j] = x
-                    x = scalar(out, real, -imag, const.zero)
-                    matrices[start + lane, j * n + i] = x
-        for lane in range(count):
-            x = scalar(out, floats[begin + i * planes, lane], const.zero, const.zero)
-            matrices[start + lane, i * n + i] = x
+        for j in range(i):
+            a[j * row + i] = conj(a[i * row + j])
+        a[i * (row + 1)] = number(a, a[i * (row + 1)].real, zero)
+    line = n * work.planes
+    store(work, at, n * line, line, row * work.planes, start, count, out)
 
 
 @kernel
@@ -196,7 +171,8 @@ def hermitian_part(a, n, row, const):
             real = half * x.real + half * y.real
             imag = half * x.imag - half * y.imag
             used = used | (real != const.zero) | (imag != const.zero)
-            a[i * row + j], a[j * row + i] = number(a, real, imag), number(a, real, -imag)
+            a[i * row + j] = number(a, real, imag)
+            a[j * row + i] = number(a, real, -imag)
     return used
 
 

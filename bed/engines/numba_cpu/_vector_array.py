@@ -17,7 +17,7 @@ from numba.np.arrayobj import make_array
 
 from ._simd import Vector
 
-__all__ = ["VectorArray", "as_floats", "as_vectors", "view_as"]
+__all__ = ["VectorArray", "as_floats", "as_reals", "as_vectors", "view_as"]
 
 
 class VectorArray(types.Type):
@@ -85,6 +85,28 @@ def as_floats(typingctx, memory, shape):
         return build(context, builder, sig, (args[0], zero, args[1]))
 
     return array(memory, shape), build_from_start
+
+
+@intrinsic
+def as_reals(typingctx, memory, row):
+    """The real and imaginary parts in a contiguous array, in rows of that length.
+
+    Unlike an array, a view is not counted when it is handed on: that takes as long as
+    a tiny matrix does.
+    """
+    if memory.layout != "C":
+        raise TypingError(f"as_reals needs a contiguous array, got {memory}")
+    dtype = getattr(memory.dtype, "underlying_float", memory.dtype)
+    array = VectorArray(dtype, 2)
+
+    def build(context, builder, sig, args):
+        data = make_array(sig.args[0])(context, builder, args[0]).data
+        result = cgutils.create_struct_proxy(array)(context, builder)
+        result.data = builder.bitcast(data, context.get_data_type(dtype).as_pointer())
+        result.row = args[1]
+        return result._getvalue()
+
+    return array(memory, types.intp), build
 
 
 def _indices(array, index):

@@ -14,7 +14,7 @@ from ._entries import Entries, inputs, outputs
 from ._products import (
     fill_hermitian,
     load,
-    load_rows,
+    load_matrices,
     multiply,
     product_back,
     products,
@@ -22,6 +22,7 @@ from ._products import (
 )
 from ._simd import fill, maximum, select
 from ._tasks import solve_batch
+from ._vector_array import as_reals
 
 # Of `bed._derivative.gaps`: gaps below so many √n·eps of the largest count as zero.
 CUTOFF = 8.0
@@ -41,11 +42,11 @@ def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
 
 @kernel
 def _vjp_block(start, count, arrays, work, const):
-    """`arrays` are ``(v, w, grad_w, grad_v, out)``; a gradient that is none is empty."""
-    v, w, grad_w, grad_v, out = arrays
-    n, row, size = v.shape[1], work.row, work.size
-    load(v, start, count, work, 0)
-    load_rows(w, start, count, work, work.w_at)
+    """`arrays` are ``(n, v, w, grad_w, grad_v, has_w, has_v, out)``."""
+    n, v, w, grad_w, grad_v, has_w, has_v, out = arrays
+    row, size = work.row, work.size
+    load_matrices(v, n, start, count, work, 0)
+    load(w, start, count, work, work.w_at, n, n, n)
     largest = fill(work.w[0], 0)
     lost = largest != const.zero
     used = lost
@@ -53,8 +54,8 @@ def _vjp_block(start, count, arrays, work, const):
         largest = maximum(largest, abs(work.w[i]))
         lost = lost | (work.w[i] != work.w[i])
     largest = select(largest == const.zero, const.one, largest)
-    if grad_v.size > 0:
-        load(grad_v, start, count, work, size)
+    if has_v:
+        load_matrices(grad_v, n, start, count, work, size)
         for i in range(n):
             for j in range(n):
                 x = work.a[i * row + j]
@@ -72,23 +73,26 @@ def _vjp_block(start, count, arrays, work, const):
     else:
         for i in range(n * row):
             work.a[i] = number(work.a, const.zero, const.zero)
-    if grad_w.size > 0:
-        load_rows(grad_w, start, count, work, work.x_at)
+    if has_w:
+        load(grad_w, start, count, work, work.x_at, n, n, n)
     for i in range(n):
-        x = work.x[i] if grad_w.size > 0 else fill(largest, 0)
+        x = work.x[i] if has_w else fill(largest, 0)
         used = used | (x != const.zero)
         work.a[i * (row + 1)] = number(work.a, x, const.zero)
     product_back(work, n)
     fill_hermitian(work.a, n, row, lost, np.nan)
     fill_hermitian(work.a, n, row, ~used, const.zero)
-    store_hermitian(work, size, start, count, out, const)
+    store_hermitian(work, work.a, n, size, start, count, out)
 
 
 def _build(width):
     solve = in_blocks(_vjp_block, width, products)
 
     def eigh_vjp_batch(start, stop, v, w, grad_w, grad_v, out):
-        solve(start, stop, v.shape[1], v, w, (v, w, grad_w, grad_v, out))
+        n = v.shape[1]
+        has_w, has_v = grad_w.size > 0, grad_v.size > 0
+        views = as_reals(v, 0), as_reals(w, 0), as_reals(grad_w, 0), as_reals(grad_v, 0)
+        solve(start, stop, n, v, w, (n, *views, has_w, has_v, as_reals(out, 0)))
 
     return eigh_vjp_batch
 

@@ -14,14 +14,14 @@ from ._functions import CALL, Call, arguments, call_of, values
 from ._products import (
     fill_hermitian,
     load,
-    load_rows,
+    load_matrices,
     multiply,
     products,
     store_hermitian,
 )
-from ._simd import fill, select
+from ._simd import any_lane, fill, select
 from ._tasks import in_tasks, solve_batch
-from ._vector_array import as_floats
+from ._vector_array import as_reals
 from .eigh import solve_part
 
 _OVERFLOW, _DOMAIN = int(Status.OVERFLOW), int(Status.DOMAIN)
@@ -66,11 +66,11 @@ def spectral_product(w, v, function: Spectral, *, out=None):
 
 @kernel
 def _product_block(start, count, arrays, work, const):
-    """`arrays` are ``(call, v, w, f, status)``; a status that is no zero is left."""
-    call, v, w, f, status = arrays
-    n, row, planes = v.shape[1], work.row, work.planes
-    load(v, start, count, work, 0)
-    load_rows(w, start, count, work, work.w_at)
+    """`arrays` are ``(n, call, v, w, f, status)``; a status that is no zero is left."""
+    n, call, v, w, f, status = arrays
+    row = work.row
+    load_matrices(v, n, start, count, work, 0)
+    load(w, start, count, work, work.w_at, n, n, n)
     _, lost, outside = arguments(work.w, n, work.x, call, const)
     overflow = values(work, n, call, const)
     for i in range(n):
@@ -78,14 +78,14 @@ def _product_block(start, count, arrays, work, const):
             work.a[i * row + j] = work.f[j] * work.v[i * row + j]
     multiply(work.b, work.a, row, 1, work.v, row, 1, row, n, True)
     fill_hermitian(work.b, n, row, lost, np.nan)
-    store_hermitian(work, 2 * work.size, start, count, f, const)
+    store_hermitian(work, work.b, n, 2 * work.size, start, count, f)
     code = select(overflow, fill(work.x[0], _OVERFLOW), _OK)
     code = select(lost, _NOT_FINITE, code)
-    work.lanewise[0] = select(outside, _DOMAIN, code)
-    codes = as_floats(status, (1, len(status)))
-    for lane in range(count):
-        if codes[0, start + lane] == _OK:
-            codes[0, start + lane] = np.int32(work.floats[work.lanewise_at, lane])
+    work.tile[0] = select(outside, _DOMAIN, code)
+    if any_lane(work.tile[0] != const.zero):
+        for lane in range(count):
+            if status[0, start + lane] == _OK:
+                status[0, start + lane] = np.int32(work.floats[work.tile_at, lane])
 
 
 def _build(width):
@@ -95,7 +95,9 @@ def _build(width):
         start, stop, code, first, second, floor, domain, singular, v, w, f, status
     ):
         call = Call(code, first, second, floor, domain, singular)
-        solve(start, stop, v.shape[1], v, w, (call, v, w, f, status))
+        n = v.shape[1]
+        views = as_reals(v, 0), as_reals(w, 0), as_reals(f, 0), as_reals(status, 0)
+        solve(start, stop, n, v, w, (n, call, *views))
 
     return product_batch
 

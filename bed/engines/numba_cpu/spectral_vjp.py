@@ -12,7 +12,7 @@ from ._products import (
     fill_hermitian,
     hermitian_part,
     load,
-    load_rows,
+    load_matrices,
     mirror,
     multiply,
     product_back,
@@ -20,6 +20,7 @@ from ._products import (
     store_hermitian,
 )
 from ._tasks import solve_batch
+from ._vector_array import as_reals
 
 
 def spectral_vjp(w, v, g, function: Spectral, differences=None, *, out=None):
@@ -36,30 +37,30 @@ _NONE = {kind: np.empty((0, 0, 0), kind) for kind in "fd"}
 
 @kernel
 def _vjp_block(start, count, arrays, work, const):
-    """`arrays` are ``(call, v, w, g, given, out)``; `given` is empty for closed forms."""
-    call, v, w, g, given, out = arrays
-    n, row, size = v.shape[1], work.row, work.size
-    load(v, start, count, work, 0)
-    load(g, start, count, work, size)
-    load_rows(w, start, count, work, work.w_at)
+    """`arrays` are ``(n, call, v, w, g, given, is_given, out)``."""
+    n, call, v, w, g, given, is_given, out = arrays
+    row, size = work.row, work.size
+    load_matrices(v, n, start, count, work, 0)
+    load_matrices(g, n, start, count, work, size)
+    load(w, start, count, work, work.w_at, n, n, n)
     used = hermitian_part(work.a, n, row, const)
     # (G V)ᵀ, then Vᴴ G V: it is Hermitian, and so is its own conjugated transpose.
     multiply(work.b, work.v, 1, row, work.a, 1, row, row, n, False)
     multiply(work.a, work.v, 1, row, work.b, row, 1, row, n, True)
     mirror(work.a, n, row)
     lift, lost, _ = arguments(work.w, n, work.x, call, const)
-    if given.size > 0:
-        load(given, start, count, work, 2 * size)
+    if is_given:
+        load(given, start, count, work, 2 * size, n * n, n, row)
         for i in range(n):
             for j in range(n):
                 at = i * row + j
-                work.a[at] = work.b[at].real * work.a[at]
+                work.a[at] = work.vectors[2 * size + at] * work.a[at]
     else:
         multiply_by_differences(work.a, work, n, call, lift, const)
     product_back(work, n)
     fill_hermitian(work.a, n, row, lost, np.nan)
     fill_hermitian(work.a, n, row, ~used, const.zero)
-    store_hermitian(work, size, start, count, out, const)
+    store_hermitian(work, work.a, n, size, start, count, out)
 
 
 def _build(width):
@@ -69,7 +70,10 @@ def _build(width):
         start, stop, code, first, second, floor, domain, singular, v, w, g, given, out
     ):
         call = Call(code, first, second, floor, domain, singular)
-        solve(start, stop, v.shape[1], v, w, (call, v, w, g, given, out))
+        n, is_given = v.shape[1], given.size > 0
+        views = as_reals(v, 0), as_reals(w, 0), as_reals(g, 0), as_reals(given, 0)
+        arrays = n, call, *views, is_given, as_reals(out, 0)
+        solve(start, stop, n, v, w, arrays)
 
     return vjp_batch
 
