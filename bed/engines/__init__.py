@@ -322,5 +322,6 @@ register(
         "the paper's batched QR iteration, to be read; bits depend on the batch",
         needs=(("array_api_compat", "array-api-compat"),),
         same_bits=False,
+        functions=True,
     )
 )

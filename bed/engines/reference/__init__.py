@@ -1,6 +1,15 @@
 """The paper's algorithm in array-namespace code, written to be read."""
 
 from .eigh import eigh
+from .spectral import spectral, spectral_product
+from .spectral_vjp import eigh_vjp, spectral_vjp
 from .stats import EighStats
 
-__all__ = ["EighStats", "eigh"]
+__all__ = [
+    "EighStats",
+    "eigh",
+    "eigh_vjp",
+    "spectral",
+    "spectral_product",
+    "spectral_vjp",
+]

@@ -114,10 +114,12 @@ def power_difference(a, b, p, const):
     if a <= zero:
         slope = positive_power(-b, -a, p, const)
         return slope if odd else -slope
-    if odd:
-        return (a**p + (-b) ** p) / (a - b)
     larger, smaller = max(a, -b), min(a, -b)
-    return positive_power(larger, smaller, p, const) * ((a + b) / (a - b))
+    if not odd:
+        return positive_power(larger, smaller, p, const) * ((a + b) / (a - b))
+    size = abs(p)
+    rest = (const.one + exp(-size * log_ratio(larger, smaller, const))) / (a - b)
+    return times_power(larger if p > zero else smaller, p, rest, const)
 
 
 def positive_power(a, b, p, const):
@@ -125,18 +127,26 @@ def positive_power(a, b, p, const):
     zero, one = const.zero, const.one
     if p == zero:
         return zero
+    if p == one:
+        return one
     if a == zero:
-        return one if p == one else zero
+        return zero
     if a == b:
-        return p * a ** (p - one)
-    if b == zero:
-        return a ** (p - one)
-    d, r = a - b, p * log_ratio(a, b, const)
-    base, rest = (a, -expm1(-r) / d) if p > zero else (b, expm1(r) / d)
-    power = base**p
+        rest = p / a
+    elif b == zero:
+        rest = one / a
+    else:
+        r = p * log_ratio(a, b, const)
+        rest = (-expm1(-r) if p > zero else expm1(r)) / (a - b)
+    return times_power(a if p > zero else b, p, rest, const)
+
+
+def times_power(x, p, rest, const):
+    """xᵖ·rest: x^(p − 1) is not taken, as p − 1 is rounded, and large x would show."""
+    power = x**p
     if power >= const.tiny and power <= const.huge:
         return power * rest
-    half = base ** (p * const.half)  # the result may be in range where the power is not
+    half = x ** (p * const.half)  # the result may be in range where the power is not
     return half * rest * half
 
 
