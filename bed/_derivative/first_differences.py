@@ -79,68 +79,58 @@ def gap(xp, a, b):
     return where(xp, d <= huge, d, huge)
 
 
-def power(xp, a, b, p, span=None):
-    """Of xᵖ; divided by `span`, if given, which is not smaller than |a| and |b|.
+def power(xp, a, b, p):
+    """Of xᵖ with magnitudes M ≥ m of a and b: M^(p − 1) u, or mᵖ/M u if p < 0.
 
-    Let M ≥ m be the magnitudes of a and b. With z = (m/M)^|p| = exp(−|p| log(M/m)) it
-    is, up to the sign,
-
-        M^(p − 1) (1 ∓ z)/(1 ∓ m/M)   for p > 0,
-        mᵖ/M (1 ∓ z)/(1 ∓ m/M)        for p < 0.
-
-    Both signs are minus where a and b have the same one; else that of m/M is plus, and
-    that of z plus for odd p. The quotient is |p| at equality. No p − 1 is rounded: of
-    large and small x, x^(p − 1) would show it.
+    u is that of `power_ratio`. No p − 1 is rounded: large and small x would show it.
     """
     if p == 0:
         return xp.zeros_like(a - b)
     if p == 1:
         return xp.ones_like(a - b)
+    u, larger, smaller = power_ratio(xp, a, b, p)
+    half = (smaller if p < 0 else larger) ** (p / 2)  # the power may be out of range
+    return (half / larger) * half * u
+
+
+def power_ratio(xp, a, b, p):
+    """The quotient u of `power`, M, and m; zero and 1 of two zeros.
+
+    With z = (m/M)^|p| = exp(−|p| log(M/m)) it is ±(1 − z)/(1 − m/M), and |p| where a
+    and b are equal. Where they have opposite signs, as they may for whole p, that of
+    m/M is plus, and that of z for odd p.
+    """
     mixed = p % 1 == 0
     larger, smaller = a, b
     if mixed:
         size_a, size_b = xp.abs(a), xp.abs(b)
         larger, smaller = xp.maximum(size_a, size_b), xp.minimum(size_a, size_b)
-    some = larger > 0
-    larger = where(xp, some, larger, 1)
-    opposite = (a > 0) & (b < 0) if mixed else None
-    ratio = power_ratio(xp, larger, smaller, abs(p), opposite)
-    if p < 0:
-        half = smaller ** (p / 2)
-        size = (half / larger) * (half if span is None else half / span)
-    elif span is None or p <= 2:
-        half = larger ** (p / 2)
-        size = (half / larger) * half
-        size = size if span is None else size / span
-    else:
-        root = power_root(larger, p)
-        size = root * root * (larger / span)
-    result = where(xp, some, size * ratio, 0)
-    if not mixed or (p % 2 == 1 and p > 0):
-        return -result if p < 0 else result
-    negative = a < -b if p > 0 else a > -b
-    if p % 2 == 1:
-        negative = ~opposite
-    return xp.where(negative, -result, result)
-
-
-def power_ratio(xp, larger, smaller, p, opposite=None):
-    """The quotient of `power` for p > 0; `opposite` are a and b of opposite signs."""
+    none = larger == 0
+    larger = where(xp, ~none, larger, 1)
     some = smaller > 0
-    r = p * log_ratio(xp, larger, where(xp, some, smaller, 1))
-    minus = where(xp, some, -xp.expm1(-r), 1)  # 1 − z
-    distance = (larger - smaller) / larger
-    if opposite is not None:
-        sum_ = 1 + smaller / larger
-        distance = xp.where(opposite, sum_, distance)
+    r = abs(p) * log_ratio(xp, larger, where(xp, some, smaller, 1))
+    numerator = where(xp, some, -xp.expm1(-r), 1)
+    denominator = (larger - smaller) / larger
+    if mixed:
+        opposite = (a > 0) & (b < 0)
+        denominator = xp.where(opposite, 1 + smaller / larger, denominator)
         if p % 2 == 1:
-            minus = xp.where(opposite, 2 - minus, minus)
-    apart = distance > 0
-    return where(xp, apart, minus / where(xp, apart, distance, 1), p)
+            numerator = xp.where(opposite, 2 - numerator, numerator)
+    apart = denominator > 0
+    u = where(xp, apart, numerator / where(xp, apart, denominator, 1), abs(p))
+    u = where(xp, ~none, u, 0)
+    if not mixed:
+        return (u if p > 0 else -u), larger, smaller
+    if p % 2 == 0:
+        negative = (a < -b) if p > 0 else (a > -b)
+        u = xp.where(negative, -u, u)
+    elif p < 0:
+        u = xp.where(opposite, u, -u)
+    return u, larger, smaller
 
 
 def power_root(x, p):
-    """x^(p/2 − 1) of x > 0, without rounding the exponent."""
+    """x^(p/2 − 1) of x > 0, without rounding p − 2."""
     quarter = x ** (p / 4)  # x^(p/2) may overflow
     return quarter * (quarter / x)
 

@@ -23,7 +23,7 @@ from . import first_differences as first
 from .first_differences import where
 
 # Spreads up to which the series are summed: that of log beside a, and that of exp.
-NEAR_LOG = 0.15
+NEAR_LOG = 0.25
 NEAR_EXP = 0.7
 # Powers of a smaller spread beside a are composed.
 NEAR_POWER = 0.75
@@ -60,7 +60,7 @@ def _log_series(xp, near, a, b, c):
     """The sum for `log`, and m; one where they are not near."""
     x, y = where(xp, near, a - b, 0), where(xp, near, b - c, 0)
     mean = where(xp, near, b, 1) + (x - y) / 3
-    largest = NEAR_LOG / 1.35  # of the gaps to m, beside m: where b = c
+    largest = NEAR_LOG / 1.25  # of the gaps to m, beside m: where b = c
     return _series(xp, x / mean, y / mean, lambda j: (-1) ** j / (j + 2), largest), mean
 
 
@@ -98,23 +98,49 @@ def power(xp, a, b, c, p):
         a, c = xp.where(negative, -c, a), xp.where(negative, -a, c)
         b = xp.where(negative, -b, b)
     near = (c > 0) & (a - c <= NEAR_POWER * a)
-    x, y, z = where(xp, near, a, 1), where(xp, near, b, 1), where(xp, near, c, 1)
+    ones = xp.ones_like(a)
     slow = 0.5 < p < 2  # as p → 1 the quotient cancels whatever the spread
-    if slow:
-        result = x * _composed(xp, x, y, z, p - 1) + first.power(xp, y, z, p - 1)
-    else:
-        result = _composed(xp, x, y, z, p)
-    a, b, c = _apart(xp, ~near, a, b, c)
-    quotient = _quotient_near_one if slow else _quotient
-    result = xp.where(near, result, quotient(xp, a, b, c, p))
+    x, y, z = (xp.where(near, t, ones) for t in (a, b, c))
+    composed = (_composed_near_one if slow else _composed)(xp, x, y, z, p)
+    x, y, z = _apart(xp, ~near, a, b, c)
+    quotient = (
+        _quotient_near_one
+        if slow
+        else _quotient
+        if p < 0 or p > 2
+        else _quotient_of_root
+    )
+    result = xp.where(near, composed, quotient(xp, x, y, z, p))
     return xp.where(negative, -result, result) if mixed and p % 2 == 1 else result
 
 
 def _composed(xp, a, b, c, p):
-    """With t = log x, F(t) = eᵖᵗ: F[a, b, c] t[a, b] t[a, c] + F[b, c] t[a, b, c].
+    """By the rule of the composition; a/c is not large here."""
+    inner, r = _composition(xp, a, b, c, p)
+    root = first.power_root(r, p)
+    return root * inner * root
 
-    F is taken relative to its largest value, F(log r), and t in units of r, so that no
-    part leaves the range of the dtype. a/c is not large here.
+
+def _composed_near_one(xp, a, b, c, p):
+    """The same of f = x g, g = x^q, q = p − 1: a g[a, b, c] + g[b, c]."""
+    q = p - 1  # without rounding
+    if q == 0:
+        return xp.zeros_like(a)
+    inner, r = _composition(xp, a, b, c, q)
+    u, _, _ = first.power_ratio(xp, b, c, q)
+    if q > 0:
+        inner = inner + xp.exp((1 - q) * first.log_ratio(xp, a, b)) * u
+    else:
+        inner = inner * (a / c) + (c / b) * u
+    half = r ** (q / 2)
+    return (half / r) * inner * half
+
+
+def _composition(xp, a, b, c, p):
+    """r^(2 − p) of xᵖ, and r: a for p > 0, else c.
+
+    With F(t) = eᵖᵗ and t = log x it is F[a, b, c] t[a, b] t[a, c] + F[b, c] t[a, b, c],
+    where F is taken relative to its largest value, F(log r), and t in units of r.
     """
     r = a if p > 0 else c
     x, y = abs(p) * first.log_ratio(xp, a, b), abs(p) * first.log_ratio(xp, b, c)
@@ -129,38 +155,73 @@ def _composed(xp, a, b, c, p):
     near = a - c <= NEAR_LOG * a
     series, mean = _log_series(xp, near, a, b, c)
     s, t, u = _apart(xp, ~near, a, b, c)
-    bend = (r * first.log(xp, s, t) - r * first.log(xp, t, u)) * (r / (s - u))
-    bend = xp.where(near, -series * (r / mean) ** 2, bend)
-    root = first.power_root(r, p)
-    return root * (p * (curve + slope * bend)) * root
+    r_far = s if p > 0 else u
+    bend = r_far * first.log(xp, s, t) - r_far * first.log(xp, t, u)
+    bend = xp.where(near, -series * (r / mean) ** 2, bend * (r_far / (s - u)))
+    return p * (curve + slope * bend), r
 
 
 def _quotient(xp, a, b, c, p):
-    """(f[a, b] − f[b, c])/(a − c), in range where the first differences are not."""
-    half = a / 2 - c / 2  # nor may a − c overflow
-    one, other = first.power(xp, a, b, p, half), first.power(xp, b, c, p, half)
-    result = one / 2 - other / 2
-    return where(xp, b != 0, result, 0) if 0 < p < 1 else result
+    """(f[a, b] − f[b, c])/(a − c) for p > 2 or p < 0.
+
+    Relative to the power of the largest magnitude, or of the smallest if p < 0; what is
+    left is in range where the first differences are not.
+    """
+    u, larger, smaller = first.power_ratio(xp, a, b, p)
+    v, larger_2, smaller_2 = first.power_ratio(xp, b, c, p)
+    span = a / 2 - c / 2  # a − c may overflow, too
+    if p > 2:
+        top = xp.maximum(larger, larger_2)
+        inner = u * (larger / top) ** (p - 2) * (larger / span)
+        inner = inner - v * (larger_2 / top) ** (p - 2) * (larger_2 / span)
+        root = first.power_root(top, p)
+        return root * (inner / 2) * root
+    least, unit = xp.minimum(smaller, smaller_2), xp.minimum(larger, larger_2)
+    root = least ** (p / 4)
+    if p > -1:  # a quotient may underflow that counts
+        one, other = (
+            (smaller ** (p / 4) / root) ** 4,
+            (smaller_2 ** (p / 4) / root) ** 4,
+        )
+    else:
+        one, other = (least / smaller) ** -p, (least / smaller_2) ** -p
+    inner = u * one * (unit / larger) - v * other * (unit / larger_2)
+    inner = inner / 2
+    return xp.where(
+        unit < 1,
+        inner / unit / span * root * root * root * root,
+        (root / unit * root) * inner * (root / span * root),
+    )
+
+
+def _quotient_of_root(xp, a, b, c, p):
+    """The same for 0 < p ≤ 1/2; of two zeros zero."""
+    some = b > 0
+    a, b = where(xp, some, a, 2), where(xp, some, b, 1)
+    u, _, _ = first.power_ratio(xp, a, b, p)
+    v, _, _ = first.power_ratio(xp, b, c, p)
+    one, other = a ** (p / 2) / xp.sqrt(a), b ** (p / 2) / xp.sqrt(b)
+    inner = (one / other) ** 2 * u - v
+    return where(xp, some, other * inner * (other / (a - c)), 0)
 
 
 def _quotient_near_one(xp, a, b, c, p):
-    """With f = x g, g = x^q: (a g[a, b] − c g[b, c])/(a − c); b > 0, or zero.
+    """Of f = x g, g = x^q, q = p − 1: (a g[a, b] − c g[b, c])/(a − c).
 
-    It is q = p − 1, without rounding.
+    Of two zeros it is zero for p < 1.
     """
     q = p - 1
-    span = a - c
     some = b > 0
     b = where(xp, some, b, 1)
-    one = first.power_ratio(xp, a, b, abs(q))
-    other = first.power_ratio(xp, b, c, abs(q))
+    u, _, _ = first.power_ratio(xp, a, b, q)
+    v, _, _ = first.power_ratio(xp, b, c, q)
     if q > 0:
-        result = a**q * one - b**q * (c / b) * other
+        result = a**q * u - b**q * (c / b) * v
     else:
-        result = c**p / b * other - b**q * one
-    if p > 1:
-        return xp.where(some, result / span, (a ** (p / 2) / a) ** 2)
-    return where(xp, some, result / span, 0)
+        result = b**q * u - c**p / b * v
+    return xp.where(
+        some, result / (a - c), (a ** (p / 2) / a) ** 2 if p > 1 else xp.zeros_like(a)
+    )
 
 
 def _apart(xp, condition, a, b, c):
