@@ -277,6 +277,7 @@ register(
         stages=True,
         jit=True,
         prepares=True,
+        functions=True,
     )
 )
 register(

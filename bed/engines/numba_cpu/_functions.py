@@ -27,7 +27,7 @@ _DOUBLE = constants(np.dtype("f8"))
 for _name in ("log", "exp", "power"):
     _function = getattr(scalar, f"{_name}_difference")
     register_jitable(error_model="numpy", **INSIDE)(_function)
-for _function in (scalar.log_ratio, scalar.positive_power):
+for _function in (scalar.log_ratio, scalar.positive_power, scalar.times_power):
     register_jitable(error_model="numpy", **INSIDE)(_function)
 
 
