@@ -69,6 +69,28 @@ class TridiagonalizeResult(NamedTuple):
     q: Any
 
 
+class MatrixFunctionInfoResult(NamedTuple):
+    """A function of matrices ``(..., n, n)`` and the `Status` of every matrix."""
+
+    result: Any
+    status: Any
+
+
+class SqrtmInvsqrtmResult(NamedTuple):
+    """Square roots ``(..., n, n)`` and their inverses."""
+
+    sqrtm: Any
+    invsqrtm: Any
+
+
+class SqrtmInvsqrtmInfoResult(NamedTuple):
+    """`SqrtmInvsqrtmResult` with the `Status` of every matrix, shape ``(...)``."""
+
+    sqrtm: Any
+    invsqrtm: Any
+    status: Any
+
+
 def raise_on_failure(
     status: np.ndarray, error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError
 ) -> None:

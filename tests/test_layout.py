@@ -42,11 +42,13 @@ LAYERS = {
     "_dispatch.policy": 5,
     "_dispatch.again": 6,
     "_dispatch.solve": 6,
+    "_dispatch.matfun": 6,
     "autograd": 7,
     "_config": 7,
     "_eigh": 8,
     "_explain": 8,
     "_stages": 8,
+    "matfun": 8,
     "jax": 9,
     "linalg": 9,
     "": 10,  # the package itself

@@ -2,7 +2,7 @@
 
 `eigh`, `tridiagonalize` and `eigh_tridiagonal` are for arrays of any library, without
 derivatives. Each opens its arrays, checks them, chooses an engine and allocates; what
-all have in common after that stands once, in `_run`.
+all have in common after that stands once, in `run`.
 """
 
 import functools
@@ -27,7 +27,7 @@ from .policy import AUTO, choose_stage, loaded
 from .symmetry import raise_on_asymmetry
 
 
-def _opaque(function: Callable) -> Callable:
+def opaque(function: Callable) -> Callable:
     """Keep torch's compiler, where it is at work, out of engines and their imports.
 
     It would compile what they do to NumPy arrays, and break what compiles by itself.
@@ -57,7 +57,7 @@ def _compiled() -> bool:
     return bool(compiler.get_eval_frame_callback())
 
 
-@_opaque
+@opaque
 def eigh(library: Library, a, uplo, check, driver, eigenvectors=True):
     """The triple ``(w, v, status)`` of `bed.eigh`; `v` is None if not wanted."""
     usual = driver is AUTO and type(uplo) is str
@@ -98,10 +98,10 @@ def eigh_received(received: Received, uplo, check, driver, eigenvectors=True):
     def solver(out):
         solve(a, uplo, eigenvectors=eigenvectors, out=out)
 
-    return _run(solver, a, outputs, received, leading, check=bool(check))
+    return run(solver, a, outputs, received, leading, check=bool(check))
 
 
-@_opaque
+@opaque
 def tridiagonalize(library: Library, a, uplo, driver):
     """The triple ``(d, e, q)`` of `bed.tridiagonalize`."""
     uplo = normalize_uplo(uplo)
@@ -113,10 +113,10 @@ def tridiagonalize(library: Library, a, uplo, driver):
         outputs = allocate_reduced(received.empty, (*leading, n), dtype)
         a = array_for(stage.engine, a, dtype)
         solver = functools.partial(stage.function, a, uplo)
-        return _run(solver, a, outputs, received, leading)
+        return run(solver, a, outputs, received, leading)
 
 
-@_opaque
+@opaque
 def eigh_tridiagonal(
     libraries: tuple[Library, Library], d, e, check, driver, eigenvectors=True
 ):
@@ -134,10 +134,10 @@ def eigh_tridiagonal(
             received.empty, (*leading, n), dtype, eigenvectors=eigenvectors
         )
         solver = functools.partial(stage.function, d, e, eigenvectors=eigenvectors)
-        return _run(solver, d, outputs, received, leading, check=check)
+        return run(solver, d, outputs, received, leading, check=check)
 
 
-def _run(solver, a, outputs, received, leading, *, check=False) -> tuple:
+def run(solver, a, outputs, received, leading, *, check=False) -> tuple:
     """Fill outputs that the caller's library allocated, and give them back.
 
     `solver` fills its `out` from the input `a`. With `check` the last of the outputs is

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ..._derivative.eigh import eigh_jvp, eigh_vjp, without_unused
-from ..._dispatch import solve
+from ..._dispatch import matfun, solve
 from ..._dispatch.interop.torch import LIBRARY, LinAlgError
 from ..._dispatch.normalize import raise_unless_square
 from ._phase import PhaseChecked
@@ -19,7 +19,7 @@ class _Rules:
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        a, _, _, _, ctx.method, *_ = inputs
+        a, _, _, ctx.driver, ctx.method, *_ = inputs
         w, v, status = output
         ctx.dtype = a.dtype  # of the gradient; halves are computed in float32
         ctx.mark_non_differentiable(status)
@@ -36,8 +36,11 @@ class _Rules:
             return (None,) * len(ctx.needs_input_grad)
         if check_phase and grad_v is not None and v.is_complex():
             grad_v = PhaseChecked.apply(v.detach(), grad_v)
-        with _full_precision(v):
-            g = eigh_vjp(w, v, grad_w, grad_v, gradient=gradient, degree=degree)
+        if gradient == "exact" and at_once(w, v, grad_w, grad_v):
+            g = matfun.eigh_vjp(LIBRARY, w, v, grad_w, grad_v, ctx.driver)
+        else:
+            with full_precision(v):
+                g = eigh_vjp(w, v, grad_w, grad_v, gradient=gradient, degree=degree)
         return g.to(ctx.dtype), *(None,) * (len(ctx.needs_input_grad) - 1)
 
     @staticmethod
@@ -47,7 +50,7 @@ class _Rules:
         # torch switches forward mode off around `jvp`. An outer level of torch.func
         # needs it: without, the second derivative by forward over forward is wrong in
         # silence.
-        with _full_precision(v), forward_ad._set_fwd_grad_enabled(True):
+        with full_precision(v), forward_ad._set_fwd_grad_enabled(True):
             da = da.to(v.dtype)
             w, v = without_unused(w, v, da)
             return *eigh_jvp(w, v, da, gradient=gradient, degree=degree), None
@@ -97,6 +100,22 @@ def below_autograd(operator, keys, *arguments):
         return operator.default.redispatch(keys, *arguments)
 
 
-def _full_precision(x):
+def at_once(*tensors) -> bool:
+    """Whether a derivative of these is asked for once, and of values that are there.
+
+    If not, it is made of torch's operations, or is a function that torch knows.
+    """
+    return not any(
+        x is not None
+        and (LIBRARY.traces(x) or torch._C._dispatch_keys(x).has(_BATCHED))
+        for x in tensors
+    )
+
+
+# Of `torch.autograd.grad(is_grads_batched=True)`, which knows operations alone.
+_BATCHED = torch._C._dispatch_key_parse("Batched")
+
+
+def full_precision(x):
     """Keep an autocast around the call of backward out of its products."""
     return torch.autocast(x.device.type, enabled=False)

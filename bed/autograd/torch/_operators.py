@@ -24,7 +24,7 @@ from ..._dispatch.normalize import (
 from ...engines import known
 from ._function import OperatorEigh, below_autograd, mapped_first
 
-_CHECKS = {str(check): check for check in (False, True, "hermitian")}
+CHECKS = {str(check): check for check in (False, True, "hermitian")}
 
 _LIBRARY = torch.library.Library("bed", "DEF")
 _OPTIONS = 'Tensor a, str uplo="L", str check="False", str driver="auto"'
@@ -36,11 +36,11 @@ _LIBRARY.define(f"eigvalsh({_OPTIONS}) -> (Tensor, Tensor)")
 
 def _eigh(a, uplo="L", check="False", driver="auto", gradient="exact", degree=9):
     del gradient, degree
-    return solve.eigh(LIBRARY, a, uplo, _CHECKS.get(check, check), driver)
+    return solve.eigh(LIBRARY, a, uplo, CHECKS.get(check, check), driver)
 
 
 def _eigvalsh(a, uplo="L", check="False", driver="auto"):
-    options = uplo, _CHECKS.get(check, check), driver
+    options = uplo, CHECKS.get(check, check), driver
     w, _, status = solve.eigh(LIBRARY, a, *options, False)
     return w, status
 
@@ -69,10 +69,10 @@ def _differentiated(a) -> bool:
     return torch._VF._unpack_dual(a, level=0).tangent is not None
 
 
-def _empty(a, uplo="L", check="False", driver="auto", *_):
+def shapes_of(a, uplo="L", check="False", driver="auto", *_):
     """Outputs without values, for tracing; what is wrong is told as with values."""
     normalize_uplo(uplo)
-    raise_unless_check(_CHECKS.get(check, check))
+    raise_unless_check(CHECKS.get(check, check))
     if driver != "auto":
         known(driver)
     raise_unless_square(a.shape, LinAlgError)
@@ -89,7 +89,7 @@ def _empty(a, uplo="L", check="False", driver="auto", *_):
 
 
 def _empty_values(a, *options):
-    w, _, status = _empty(a, *options)
+    w, _, status = shapes_of(a, *options)
     return w, status
 
 
@@ -104,7 +104,7 @@ def _eigvalsh_mapped(info, in_dims, a, *options):
 
 
 for _name, _kernel, _autograd, _shapes, _mapped in (
-    ("eigh", _eigh, _eigh_autograd, _empty, _eigh_mapped),
+    ("eigh", _eigh, _eigh_autograd, shapes_of, _eigh_mapped),
     ("eigvalsh", _eigvalsh, _eigvalsh_autograd, _empty_values, _eigvalsh_mapped),
 ):
     for _device in ("CPU", "CUDA"):

@@ -30,7 +30,7 @@ def eigh(a: torch.Tensor, uplo, check, driver, method: Method):
             "check_phase=True cannot raise inside torch.compile and what else records "
             "a program, where there are no values to look at: check outside of it"
         )
-    return eigh_operator(a, uplo, _word(check), driver, *method[:2])
+    return eigh_operator(a, uplo, word(check), driver, *method[:2])
 
 
 def eigvalsh(a: torch.Tensor, uplo, check, driver):
@@ -40,12 +40,12 @@ def eigvalsh(a: torch.Tensor, uplo, check, driver):
     of them. Writing into the eigenvalues is allowed.
     """
     if recorded(a):
-        return eigvalsh_operator(a, uplo, _word(check), driver)
+        return eigvalsh_operator(a, uplo, word(check), driver)
     w, _, status = Eigh.apply(a, uplo, check, driver, Method())
     return w.clone(), status  # the other w is saved for backward
 
 
-def _word(check) -> str:
+def word(check) -> str:
     """What an operator, whose arguments have one type each, gets for `check`."""
     raise_unless_check(check)
     return check if isinstance(check, str) else str(bool(check))

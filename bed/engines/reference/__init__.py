@@ -1,8 +1,9 @@
 """The paper's algorithm in array-namespace code, written to be read."""
 
 from .eigh import eigh
+from .eigh_vjp import eigh_vjp
 from .spectral import spectral, spectral_product
-from .spectral_vjp import eigh_vjp, spectral_vjp
+from .spectral_vjp import spectral_vjp
 from .stats import EighStats
 
 __all__ = [

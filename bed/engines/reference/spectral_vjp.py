@@ -1,4 +1,4 @@
-"""Gradients of functions of matrices and of the decomposition, from w and v.
+"""Derivatives of functions of matrices, from w and v.
 
 See the contract in `bed.engines`; the mathematics are in `bed._derivative`.
 """
@@ -7,7 +7,6 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from bed._derivative import divided_differences
-from bed._derivative import eigh as derivative
 from bed._derivative.matfun import product_jvp
 from bed.engines._float_mode import default_float_mode
 
@@ -40,36 +39,10 @@ def spectral_vjp(w, v, g, function, differences=None, *, out=None):
     if differences is None:
         differences = divided_differences.first(function, w)
     gradient = product_jvp(v, g, c_ordered(differences))
-    return _filled(gradient, out, g)
+    return filled(gradient, out, g)
 
 
-@np.errstate(all="ignore")
-@default_float_mode()
-def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
-    """The gradient of a loss from those with respect to w and v.
-
-    Parameters
-    ----------
-    w : (batch, n) real array
-    v : (batch, n, n) array
-    grad_w : (batch, n) real array or None
-    grad_v : (batch, n, n) array or None
-    out : (batch, n, n) array, optional
-        To fill.
-
-    Returns
-    -------
-    (batch, n, n) array, Hermitian
-        Zero where all of the gradients are, NaN where w is.
-    """
-    given = [c_ordered(x) for x in (grad_w, grad_v) if x is not None]
-    by_w = None if grad_w is None else given[0]
-    by_v = None if grad_v is None else given[-1]
-    gradient = derivative.eigh_vjp(c_ordered(w), c_ordered(v), by_w, by_v)
-    return _filled(gradient, out, *given)
-
-
-def _filled(gradient, out, *cotangents):
+def filled(gradient, out, *cotangents):
     """The output: zero where the cotangents of a matrix are."""
     xp = array_namespace(gradient)
     if out is None:
