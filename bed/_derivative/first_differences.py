@@ -5,6 +5,7 @@ derives them. Nothing is subtracted from what nearly equals it, but for a − b 
 """
 
 import math
+import sys
 
 
 def where(xp, condition, x, other):
@@ -65,8 +66,8 @@ def falling(xp, d):
 
 def times_exp(xp, a, factor, divisor=1):
     """eᵃ·factor/divisor, which may be in range where eᵃ is not."""
-    limit = -math.log(float(xp.finfo(a.dtype).smallest_normal))
-    usual = xp.abs(a) < limit
+    largest = min(float(xp.finfo(a.dtype).max), sys.float_info.max)
+    usual = xp.abs(a) < math.log(largest) - 2  # where eᵃ is a normal number
     whole = xp.exp(where(xp, usual, a, 0))
     half = xp.exp(where(xp, ~usual, a, 0) / 2)
     return xp.where(usual, whole * factor / divisor, half * factor * (half / divisor))
