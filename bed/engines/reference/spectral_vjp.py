@@ -38,7 +38,12 @@ def spectral_vjp(w, v, g, function, differences=None, *, out=None):
     w, v, g = c_ordered(w), c_ordered(v), c_ordered(g)
     if differences is None:
         differences = divided_differences.first(function, w)
-    gradient = product_jvp(v, g, c_ordered(differences))
+    else:
+        xp = array_namespace(w, differences)
+        x, _ = divided_differences.arguments(function, w)
+        lost = xp.isnan(x)[:, :, None]  # all of a matrix
+        differences = xp.where(lost, xp.nan, c_ordered(differences))
+    gradient = product_jvp(v, g, differences)
     return filled(gradient, out, g)
 
 
