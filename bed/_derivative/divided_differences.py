@@ -98,8 +98,8 @@ def first(function: Spectral, w: Any) -> Any:
     a, b = _sorted(xp, x[..., :, None], x[..., None, :])
     result = _difference(first_differences, xp, function, a, b)
     if c is not None:
-        a, b = _sorted(xp, w[..., :, None], w[..., None, :])
-        result = _times(xp, result, _first_of_max(xp, a, b, c[..., None]))
+        d, e = _sorted(xp, w[..., :, None], w[..., None, :])
+        result = _times(xp, result, _first_of_max(xp, d, e, c[..., None]))
     return xp.where(xp.isnan(a), a, result)
 
 

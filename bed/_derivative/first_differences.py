@@ -91,7 +91,7 @@ def power(xp, a, b, p):
         return xp.ones_like(a - b)
     u, larger, smaller = power_ratio(xp, a, b, p)
     half = (smaller if p < 0 else larger) ** (p / 2)  # the power may be out of range
-    return (half / larger) * half * u
+    return where(xp, u != 0, (half / larger) * u * half, 0)
 
 
 def power_ratio(xp, a, b, p):

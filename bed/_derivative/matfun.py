@@ -24,6 +24,7 @@ since (x + y + z)/(x y z (x + y)(y + z)(z + x)) with y = xₖ is
 [1/y + 1/(x + z)]/((x + y)(y + z))/(x z).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -76,7 +77,12 @@ def spectral_second(w: Any, v: Any, z: Any, g: Any, function: Spectral) -> Any:
     return _turned_back(v, inner)
 
 
-def summed_seconds(z: Any, g: Any, second: Any) -> Any:
+def product_second(v: Any, z: Any, g: Any, second: Callable) -> Any:
+    """The same from second differences: ``second(k)`` is f[wᵢ, wₖ, wⱼ], (..., n, n)."""
+    return _turned_back(v, summed_seconds(_turned(v, z), _turned(v, g), second))
+
+
+def summed_seconds(z: Any, g: Any, second: Callable) -> Any:
     """Σₖ second(k)ᵢⱼ (Ẑᵢₖ Ĝₖⱼ + Ĝᵢₖ Ẑₖⱼ)."""
     total = 0 * z
     for k in range(z.shape[-1]):

@@ -98,19 +98,17 @@ def power(xp, a, b, c, p):
         a, c = xp.where(negative, -c, a), xp.where(negative, -a, c)
         b = xp.where(negative, -b, b)
     near = (c > 0) & (a - c <= NEAR_POWER * a)
-    ones = xp.ones_like(a)
+    apart = ~near & (a > c)  # three zeros are neither
     slow = 0.5 < p < 2  # as p → 1 the quotient cancels whatever the spread
-    x, y, z = (xp.where(near, t, ones) for t in (a, b, c))
-    composed = (_composed_near_one if slow else _composed)(xp, x, y, z, p)
-    x, y, z = _apart(xp, ~near, a, b, c)
-    quotient = (
-        _quotient_near_one
-        if slow
-        else _quotient
-        if p < 0 or p > 2
-        else _quotient_of_root
-    )
-    result = xp.where(near, composed, quotient(xp, x, y, z, p))
+    if slow:
+        composed, quotient = _composed_near_one, _quotient_near_one
+    else:
+        composed, quotient = _composed, _quotient_of_root if 0 < p < 1 else _quotient
+    x, y, z = (where(xp, near, t, 1) for t in (a, b, c))
+    series = composed(xp, x, y, z, p)
+    x, y, z = _apart(xp, apart, a, b, c)
+    result = where(xp, apart, quotient(xp, x, y, z, p), 0)
+    result = xp.where(near, series, result)
     return xp.where(negative, -result, result) if mixed and p % 2 == 1 else result
 
 
@@ -175,7 +173,7 @@ def _quotient(xp, a, b, c, p):
         inner = u * (larger / top) ** (p - 2) * (larger / span)
         inner = inner - v * (larger_2 / top) ** (p - 2) * (larger_2 / span)
         root = first.power_root(top, p)
-        return root * (inner / 2) * root
+        return where(xp, inner != 0, root * (inner / 2) * root, 0)
     least, unit = xp.minimum(smaller, smaller_2), xp.minimum(larger, larger_2)
     root = least ** (p / 4)
     if p > -1:  # a quotient may underflow that counts
@@ -187,11 +185,12 @@ def _quotient(xp, a, b, c, p):
         one, other = (least / smaller) ** -p, (least / smaller_2) ** -p
     inner = u * one * (unit / larger) - v * other * (unit / larger_2)
     inner = inner / 2
-    return xp.where(
+    result = xp.where(
         unit < 1,
         inner / unit / span * root * root * root * root,
         (root / unit * root) * inner * (root / span * root),
     )
+    return where(xp, inner != 0, result, 0)
 
 
 def _quotient_of_root(xp, a, b, c, p):
@@ -276,7 +275,8 @@ def sign(xp, a, b, c):
     # Between a > 0 > c: 1/a − 1/|c| of the two.
     between = (b == 0) & (a > 0) & (c < 0)
     x, z = where(xp, between, a, 1), where(xp, between, -c, 1)
-    rest = xp.where(between, (z - x) / x / z, one - other)
+    of_both = (z - x) / xp.maximum(x, z) / xp.minimum(x, z)
+    rest = xp.where(between, of_both, one - other)
     return unit * unit * where(xp, apart, rest / span, 0)
 
 

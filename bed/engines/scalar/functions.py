@@ -108,27 +108,29 @@ def exp_difference(a, b, const):
 def power_difference(a, b, p, const):
     """Of xᵖ with a ≥ b: both positive but for whole numbers p."""
     zero = const.zero
+    one = const.one
     if b >= zero:
-        return positive_power(a, b, p, const)
+        return positive_power(a, b, p, one, const)
     odd = p % const.two != zero
     if a <= zero:
-        slope = positive_power(-b, -a, p, const)
-        return slope if odd else -slope
+        return positive_power(-b, -a, p, one if odd else -one, const)
     larger, smaller = max(a, -b), min(a, -b)
     if not odd:
-        return positive_power(larger, smaller, p, const) * ((a + b) / (a - b))
-    size = abs(p)
-    rest = (const.one + exp(-size * log_ratio(larger, smaller, const))) / (a - b)
+        return positive_power(larger, smaller, p, (a + b) / (a - b), const)
+    rest = (one + exp(-abs(p) * log_ratio(larger, smaller, const))) / (a - b)
     return times_power(larger if p > zero else smaller, p, rest, const)
 
 
-def positive_power(a, b, p, const):
-    """aᵖ (1 − (b/a)ᵖ)/d, or bᵖ ((a/b)ᵖ − 1)/d if p < 0, with d = a − b, a ≥ b ≥ 0."""
+def positive_power(a, b, p, factor, const):
+    """aᵖ (1 − (b/a)ᵖ)/d, or bᵖ ((a/b)ᵖ − 1)/d if p < 0, with d = a − b, a ≥ b ≥ 0.
+
+    Times a factor.
+    """
     zero, one = const.zero, const.one
     if p == zero:
         return zero
     if p == one:
-        return one
+        return factor
     if a == zero:
         return zero
     if a == b:
@@ -138,11 +140,13 @@ def positive_power(a, b, p, const):
     else:
         r = p * log_ratio(a, b, const)
         rest = (-expm1(-r) if p > zero else expm1(r)) / (a - b)
-    return times_power(a if p > zero else b, p, rest, const)
+    return times_power(a if p > zero else b, p, rest * factor, const)
 
 
 def times_power(x, p, rest, const):
     """xᵖ·rest: x^(p − 1) is not taken, as p − 1 is rounded, and large x would show."""
+    if rest == const.zero:
+        return rest
     power = x**p
     if power >= const.tiny and power <= const.huge:
         return power * rest
