@@ -14,9 +14,10 @@ With a floor c the function is f∘m with m(λ) = max(λ, c), and
 """
 
 import math
+import sys
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_jax_array, is_torch_array
 
 from .._functions import BAND, Function, Spectral
 from . import first_differences, second_differences
@@ -51,7 +52,7 @@ def arguments(function: Spectral, w: Any) -> tuple[Any, Any]:
     size = xp.max(xp.abs(w), axis=-1, keepdims=True)
     x, c = w, None
     if function.floor >= 0:
-        c = function.floor * unit * size
+        c = _constant(function.floor * unit * size)
         x = xp.maximum(w, c)
     elif function.has_domain:
         x = where(xp, (w > 0) | (w < -BAND * unit * size), w, 0)
@@ -62,6 +63,13 @@ def arguments(function: Spectral, w: Any) -> tuple[Any, Any]:
         outside = outside | (x == 0)
     outside = xp.any(outside, axis=-1, keepdims=True)
     return where(xp, ~outside, x, math.nan), c
+
+
+def _constant(c: Any) -> Any:
+    """Without derivatives, in the libraries that have some."""
+    if is_jax_array(c):
+        return sys.modules["jax"].lax.stop_gradient(c)
+    return c.detach() if is_torch_array(c) else c
 
 
 def values(function: Spectral, w: Any) -> Any:
