@@ -5,6 +5,7 @@ from typing import Any
 
 from ._derivative.method import normalize_method
 from ._dispatch import solve
+from ._dispatch.arrange import ASCENDING, RAW, arrange, normalize_arrangement
 from ._dispatch.interop import library_of
 from ._status import EighInfoResult, EighResult, EigvalshInfoResult
 
@@ -13,6 +14,8 @@ def eigh(
     a: Any,
     UPLO: str = "L",
     *,
+    order: str = ASCENDING,
+    signs: str = RAW,
     check: bool | str = False,
     return_info: bool = False,
     driver: str = "auto",
@@ -33,6 +36,14 @@ def eigh(
     UPLO : {"L", "U"}, optional
         The triangle that is read. The other one and the imaginary part of the diagonal
         are ignored, whatever they hold.
+    order : {"ascending", "descending", "magnitude"}, optional
+        Of the eigenvalues, and of their eigenvectors. ``"magnitude"``: the largest |λ|
+        first; of equal ones the smaller eigenvalue, which is the negative one.
+    signs : {"raw", "max"}, optional
+        Eigenvectors are determined up to a sign, or a phase if they are complex.
+        ``"raw"`` (default): as they are found. ``"max"``: such that the entry of
+        largest magnitude of each is positive; of those within 8·n·eps of the largest
+        it is the first one.
     check : bool or "hermitian", optional
         False (default): nothing is raised for numerical reasons, and a GPU is not
         waited for. True: wait, and raise if any matrix failed. ``"hermitian"``: also
@@ -60,7 +71,7 @@ def eigh(
     Returns
     -------
     eigenvalues : shape (..., n), real
-        Ascending.
+        Ascending, or as `order` says.
     eigenvectors : shape (..., n, n)
         Column ``[..., :, i]`` belongs to eigenvalue ``[..., i]``.
     status : shape (...), int32
@@ -79,7 +90,8 @@ def eigh(
     TypeError
         The dtype is not accepted.
     ValueError
-        Unknown `UPLO`, `check`, `driver` or `gradient`, or a `degree` below zero.
+        Unknown `UPLO`, `order`, `signs`, `check`, `driver` or `gradient`, or a `degree`
+        below zero.
     ImportError
         The array or the engine needs a package that is not installed.
 
@@ -111,6 +123,10 @@ def eigh(
     ``torch.linalg.matrix_exp`` does, and not through its eigenvectors. A matrix that
     failed has gradient zero if the loss leaves it out, else NaN.
 
+    With ``signs="max"`` phases do not depend on how the eigenvectors were found, and
+    derivatives are those of the vectors as they are returned: a loss may depend on the
+    phases. Where two entries compete for the largest there is none.
+
     On the CPU, NUMBA_NUM_THREADS threads work on a batch, or as many as the process may
     use cores; for torch tensors no more than ``torch.get_num_threads()``.
 
@@ -125,13 +141,25 @@ def eigh(
     >>> w
     array([[ 1.,  3.],
            [-3.,  0.]])
+
+    >>> w, v = bed.eigh([[2.0, -1.0], [-1.0, 2.0]], order="descending", signs="max")
+    >>> w, v.round(3)
+    (array([3., 1.]), array([[ 0.707,  0.707],
+           [-0.707,  0.707]]))
     """
     method = normalize_method(gradient, degree, check_phase)
     library = library_of(a)
+    as_found = order is ASCENDING and signs is RAW
+    arrangement = None if as_found else normalize_arrangement(order, signs)
     if library.traces(a) or library.spreads(a):
         w, v, status = _autograd(library.name).eigh(a, UPLO, check, driver, method)
-    else:
+        if arrangement is not None:
+            w, v = arrange(w, v, arrangement)
+    elif arrangement is None:
         w, v, status = solve.eigh(library, a, UPLO, check, driver)
+    else:
+        options = UPLO, check, driver, arrangement, True
+        w, v, status = solve.eigh_arranged(library, a, *options)
     return EighInfoResult(w, v, status) if return_info else EighResult(w, v)
 
 
@@ -139,6 +167,7 @@ def eigvalsh(
     a: Any,
     UPLO: str = "L",
     *,
+    order: str = ASCENDING,
     check: bool | str = False,
     return_info: bool = False,
     driver: str = "auto",
@@ -151,7 +180,8 @@ def eigvalsh(
     Returns
     -------
     eigenvalues : shape (..., n), real
-        Ascending. With ``return_info=True`` a named tuple ``(eigenvalues, status)``.
+        Ascending, or as `order` says. With ``return_info=True`` a named tuple
+        ``(eigenvalues, status)``.
 
     Examples
     --------
@@ -160,10 +190,16 @@ def eigvalsh(
     array([1., 3.])
     """
     library = library_of(a)
+    arrangement = None if order is ASCENDING else normalize_arrangement(order)
     if library.traces(a) or library.spreads(a):
         w, status = _autograd(library.name).eigvalsh(a, UPLO, check, driver)
-    else:
+        if arrangement is not None:
+            w, _ = arrange(w, None, arrangement)
+    elif arrangement is None:
         w, _, status = solve.eigh(library, a, UPLO, check, driver, False)
+    else:
+        options = UPLO, check, driver, arrangement, False
+        w, _, status = solve.eigh_arranged(library, a, *options)
     return EigvalshInfoResult(w, status) if return_info else w
 
 

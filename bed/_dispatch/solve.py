@@ -13,7 +13,9 @@ import numpy as np
 
 from .._status import raise_on_failure
 from ..engines import allocate, allocate_reduced
+from ..engines._float_mode import default_float_mode
 from . import again, interop
+from .arrange import Arrangement, arrange
 from .interop import Library, Received
 from .normalize import (
     array_for,
@@ -82,7 +84,25 @@ def eigh(library: Library, a, uplo, check, driver, eigenvectors=True):
     return results
 
 
-def eigh_received(received: Received, uplo, check, driver, eigenvectors=True):
+@opaque
+def eigh_arranged(library: Library, a, uplo, check, driver, arrangement, eigenvectors):
+    """The same in another order, or with other signs."""
+    uplo = normalize_uplo(uplo)
+    raise_unless_check(check)
+    received = library.receive(a)
+    with received.running():
+        options = uplo, check, driver, eigenvectors, arrangement
+        return eigh_received(received, *options)
+
+
+def eigh_received(
+    received: Received,
+    uplo,
+    check,
+    driver,
+    eigenvectors=True,
+    arrangement: Arrangement | None = None,
+):
     """The same for an open array, on its device and stream."""
     a, leading, dtype = normalize(received)
     n = a.shape[-1]
@@ -97,8 +117,21 @@ def eigh_received(received: Received, uplo, check, driver, eigenvectors=True):
 
     def solver(out):
         solve(a, uplo, eigenvectors=eigenvectors, out=out)
+        if arrangement is not None:
+            _rearrange(out, arrangement)
 
     return run(solver, a, outputs, received, leading, check=bool(check))
+
+
+def _rearrange(out, arrangement) -> None:
+    """`arrange` in place, in a batch of outputs."""
+    w, v, _ = out
+    # Matrices that failed are NaN, and subnormal entries stay what they are.
+    with np.errstate(all="ignore"), default_float_mode():
+        found = arrange(w, v, arrangement)
+    for x, arranged in zip((w, v), found, strict=True):
+        if x is not None:
+            x[...] = arranged
 
 
 @opaque
