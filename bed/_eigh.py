@@ -7,6 +7,7 @@ from ._derivative.method import normalize_method
 from ._dispatch import solve
 from ._dispatch.arrange import ASCENDING, RAW, arrange, normalize_arrangement
 from ._dispatch.interop import library_of
+from ._generalized import generalized
 from ._status import EighInfoResult, EighResult, EigvalshInfoResult
 
 
@@ -14,6 +15,7 @@ def eigh(
     a: Any,
     UPLO: str = "L",
     *,
+    b: Any = None,
     order: str = ASCENDING,
     signs: str = RAW,
     check: bool | str = False,
@@ -151,7 +153,10 @@ def eigh(
     library = library_of(a)
     as_found = order is ASCENDING and signs is RAW
     arrangement = None if as_found else normalize_arrangement(order, signs)
-    if library.traces(a) or library.spreads(a):
+    if b is not None:
+        options = UPLO, check, driver, arrangement, True
+        w, v, status = generalized(library, a, b, *options, method)
+    elif library.traces(a) or library.spreads(a):
         w, v, status = _autograd(library.name).eigh(a, UPLO, check, driver, method)
         if arrangement is not None:
             w, v = arrange(w, v, arrangement)
@@ -167,6 +172,7 @@ def eigvalsh(
     a: Any,
     UPLO: str = "L",
     *,
+    b: Any = None,
     order: str = ASCENDING,
     check: bool | str = False,
     return_info: bool = False,
@@ -191,7 +197,10 @@ def eigvalsh(
     """
     library = library_of(a)
     arrangement = None if order is ASCENDING else normalize_arrangement(order)
-    if library.traces(a) or library.spreads(a):
+    if b is not None:
+        options = UPLO, check, driver, arrangement, False
+        w, _, status = generalized(library, a, b, *options)
+    elif library.traces(a) or library.spreads(a):
         w, status = _autograd(library.name).eigvalsh(a, UPLO, check, driver)
         if arrangement is not None:
             w, _ = arrange(w, None, arrangement)

@@ -66,6 +66,63 @@ def raise_unless_square(
         )
 
 
+class Pair(NamedTuple):
+    """Matrices A and B (batch, n, n) of caller's dtypes, leading axes, engine dtype."""
+
+    a: Any
+    b: Any
+    leading: tuple[int, ...]
+    dtype: np.dtype
+
+
+def normalize_pair(received: Received, others: Received) -> Pair:
+    """Check matrices of a generalised problem, and bring them to one shape.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Not stacks of square matrices; a ValueError, as NumPy's.
+    TypeError
+        A dtype that is not accepted.
+    ValueError
+        Shapes or memory that do not fit together.
+    """
+    a, b = received.array, others.array
+    raise_unless_square(a.shape, received.error)
+    raise_unless_square(b.shape, received.error)
+    if received.device != others.device:
+        raise ValueError(
+            "a and b must be in the same memory, got a in "
+            f"{received.device} memory and b in {others.device} memory"
+        )
+    leading = broadcast_leading(a.shape, b.shape)
+    n = a.shape[-1]
+    batch = math.prod(leading)
+    dtype = np.result_type(compute_dtype(a.dtype), compute_dtype(b.dtype))
+    a, b = (np.broadcast_to(x, (*leading, n, n)).reshape((batch, n, n)) for x in (a, b))
+    return Pair(a, b, leading, dtype)
+
+
+def broadcast_leading(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The common leading axes of two shapes (..., n, n).
+
+    Raises
+    ------
+    ValueError
+        There are none, or the sizes of the matrices differ.
+    """
+    if a[-1] != b[-1]:
+        raise ValueError(
+            f"a and b must be matrices of one size, got {tuple(a)} and {tuple(b)}"
+        )
+    try:
+        return np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise ValueError(
+            f"the leading axes of a {tuple(a)} and b {tuple(b)} do not broadcast"
+        ) from None
+
+
 class Tridiagonal(NamedTuple):
     """Diagonals (batch, n), off-diagonals (batch, n - 1), and the leading axes."""
 

@@ -12,15 +12,17 @@ from collections.abc import Callable
 import numpy as np
 
 from .._status import raise_on_failure
-from ..engines import allocate, allocate_reduced
+from ..engines import Engine, allocate, allocate_reduced
 from ..engines._float_mode import default_float_mode
 from . import again, interop
 from .arrange import Arrangement, arrange
 from .interop import Library, Received
 from .normalize import (
     array_for,
+    converted,
     is_flag,
     normalize,
+    normalize_pair,
     normalize_tridiagonal,
     normalize_uplo,
     raise_unless_check,
@@ -121,6 +123,66 @@ def eigh_received(
             _rearrange(out, arrangement)
 
     return run(solver, a, outputs, received, leading, check=bool(check))
+
+
+@opaque
+def eigh_generalized(
+    libraries: tuple[Library, Library],
+    a,
+    b,
+    uplo,
+    check,
+    driver,
+    eigenvectors=True,
+    arrangement: Arrangement | None = None,
+):
+    """The same for pairs, in the library of a."""
+    uplo = normalize_uplo(uplo)
+    raise_unless_check(check)
+    received, others = (
+        library.receive(x) for library, x in zip(libraries, (a, b), strict=True)
+    )
+    with received.running():
+        options = uplo, check, driver, eigenvectors, arrangement
+        return eigh_generalized_received(received, others, *options)
+
+
+def eigh_generalized_received(
+    received: Received,
+    others: Received,
+    uplo,
+    check,
+    driver,
+    eigenvectors=True,
+    arrangement: Arrangement | None = None,
+):
+    """The same for open arrays, on their device and stream."""
+    a, b, leading, dtype = normalize_pair(received, others)
+    n = a.shape[-1]
+    engine, solve = loaded(n, dtype, received.device, eigenvectors, driver)
+    a, b = converted(a, dtype), converted(b, dtype)
+    if check == "hermitian":
+        error = received.error
+        raise_on_asymmetry(a, uplo, leading, received.dtype, error, "matrices a")
+        raise_on_asymmetry(b, uplo, leading, others.dtype, error, "matrices b")
+    outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
+    solve_pairs = _of_pairs(engine, solve)
+
+    def solver(out):
+        solve_pairs(a, b, uplo, eigenvectors=eigenvectors, out=out)
+        if arrangement is not None:
+            _rearrange(out, arrangement)
+
+    return run(solver, a, outputs, received, leading, check=bool(check))
+
+
+def _of_pairs(engine: Engine, solve: Callable) -> Callable:
+    """An engine's `eigh_generalized`, or one around its `eigh`."""
+    if engine.generalized:
+        return engine.load("eigh_generalized")
+    from ..engines.reference.generalized import eigh_generalized
+
+    return functools.partial(eigh_generalized, solve=solve)
 
 
 def _rearrange(out, arrangement) -> None:

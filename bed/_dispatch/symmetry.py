@@ -18,6 +18,7 @@ def raise_on_asymmetry(
     leading: tuple[int, ...],
     dtype: str,
     error: type[np.linalg.LinAlgError] = np.linalg.LinAlgError,
+    what: str = "matrices",
 ) -> None:
     """Raise if a matrix differs from its conjugate transpose by more than rounding.
 
@@ -34,6 +35,8 @@ def raise_on_asymmetry(
         In which the matrices came, and were rounded.
     error : type
         What to raise.
+    what : str
+        What the message calls them.
 
     Raises
     ------
@@ -60,7 +63,7 @@ def raise_on_asymmetry(
     if not bad:
         return
     raise error(
-        f"{len(bad)} of {len(a)} matrices are not Hermitian; largest |A - Aᴴ| over "
+        f"{len(bad)} of {len(a)} {what} are not Hermitian; largest |A - Aᴴ| over "
         f"largest |A| ({allowed:.2g} is allowed): "
         + name_failures(bad, lambda index: f"{relative[index]:.2g}")
     )

@@ -32,6 +32,17 @@ Some engines also have the two stages apart, with the same promises:
 where `d` is ``(batch, n)`` and `e` is ``(batch, n - 1)``, both real, and `q` is of the
 dtype of `a`. A matrix with NaN or Inf has NaN in `d`, `e` and `q`.
 
+The generalised problem A x = λ B x some engines have of their own; that of the others
+is made from their `eigh` by the reference's
+
+    eigh_generalized(a, b, uplo="L", *, eigenvectors=True, out=None) -> (w, v, status)
+
+where `b` is like `a`, of the same shape and dtype, and Vᴴ B V = I. The status is
+NOT_DEFINITE, and `w` and `v` are NaN, where `b` is not positive definite to working
+precision. Eigenvalues are within 8·n·eps·|A||B⁻¹|. With κ the condition of B, residuals
+of vectors x are within 8·n·eps·κ·(|A| + |λ||B|)·|x|, and VᴴBV − I within 8·n·eps·κ.
+Bits, strides, failures and neighbours are as for `eigh`.
+
 Functions of matrices, see `bed._functions`, some engines have of their own; those of
 the others are made from their `eigh` and the reference's last three of
 
@@ -125,6 +136,8 @@ class Engine:
         Whether it has functions for small batches of one shape.
     functions : bool
         Whether it has functions of matrices of its own.
+    generalized : bool
+        Whether it has the generalised problem of its own.
     """
 
     name: str
@@ -138,6 +151,7 @@ class Engine:
     jit: bool = False
     prepares: bool = False
     functions: bool = False
+    generalized: bool = False
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""
@@ -278,6 +292,7 @@ register(
         jit=True,
         prepares=True,
         functions=True,
+        generalized=True,
     )
 )
 register(

@@ -10,11 +10,13 @@ from ._cache import kept_on_disk
 from ._stages import eigh_tridiagonal, tridiagonalize
 from .eigh import eigh, prepared
 from .eigh_vjp import eigh_vjp
+from .generalized import eigh_generalized
 from .spectral import spectral, spectral_product
 from .spectral_vjp import spectral_vjp
 
 __all__ = [
     "eigh",
+    "eigh_generalized",
     "eigh_tridiagonal",
     "eigh_vjp",
     "kept_on_disk",

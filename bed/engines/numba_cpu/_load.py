@@ -41,6 +41,54 @@ def load_matrices(a, start, count, lower, work):
 
 
 @kernel
+def load_lower(b, start, count, lower, work):
+    """Copy one triangle of each matrix below the diagonals, and those to `work.d`.
+
+    After `load_matrices`, which has filled the lanes that are left.
+    """
+    n, row, planes, floats = b.shape[1], work.row, work.planes, work.floats
+    for i in range(n):
+        work.d[i] = fill(work.d[i], 0)
+        for lane in range(count):
+            floats[work.d_at + i, lane] = b[start + lane, i, i].real
+        for j in range(i):
+            at = (i * row + j) * planes
+            k, m = (i, j) if lower else (j, i)
+            for lane in range(count):
+                x = b[start + lane, k, m]
+                floats[at, lane] = x.real
+                if planes == 2:
+                    floats[at + 1, lane] = x.imag if lower else -x.imag
+
+
+@kernel
+def load_columns(v, start, count, work):
+    """Copy columns of `v` (batch, n, n) to rows; lanes that are left hold anything."""
+    n, row, planes, floats = v.shape[1], work.row, work.planes, work.floats
+    for i in range(n):
+        for j in range(n):
+            at = (j * row + i) * planes
+            for lane in range(count):
+                x = v[start + lane, i, j]
+                floats[at, lane] = x.real
+                if planes == 2:
+                    floats[at + 1, lane] = x.imag
+
+
+@kernel
+def load_row(matrices, i, start, count, work):
+    """Copy row i of upper triangles, from the diagonal on, to `work.p`, likewise."""
+    planes, floats = work.planes, work.floats
+    for j in range(i, matrices.shape[1]):
+        at = work.p_at + j * planes
+        for lane in range(count):
+            x = matrices[start + lane, i, j]
+            floats[at, lane] = x.real
+            if planes == 2:
+                floats[at + 1, lane] = x.imag
+
+
+@kernel
 def load_tridiagonal(d, e, start, count, work):
     """Copy diagonals (batch, n) and off-diagonals (batch, n − 1) to the lanes."""
     n, lanes, floats = d.shape[1], work.lanes, work.floats

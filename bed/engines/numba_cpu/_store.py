@@ -106,6 +106,30 @@ def store_rows(work, at, start, count, out):
 
 
 @kernel
+def store_triangles(work, start, count, upper, lower, const):
+    """Upper triangles to `upper` (batch, n, n), those before the diagonal to `lower`.
+
+    The latter conjugated, as upper triangles too, with `work.d` on the diagonal; they
+    are left out where `lower` is empty.
+    """
+    n, row, planes, floats = upper.shape[1], work.row, work.planes, work.floats
+    above = as_floats(upper, (upper.shape[0], n * n))
+    below = as_floats(lower, (lower.shape[0], n * n))
+    for i in range(n):
+        for lane in range(count):
+            for j in range(i, n):
+                at, to = (i * row + j) * planes, i * n + j
+                real, imag = floats[at, lane], floats[at + planes - 1, lane]
+                above[start + lane, to] = scalar(upper, real, imag, const.zero)
+                if lower.size > 0:
+                    at = (j * row + i) * planes
+                    real, imag = floats[at, lane], -floats[at + planes - 1, lane]
+                    if i == j:
+                        real, imag = floats[work.d_at + i, lane], const.zero
+                    below[start + lane, to] = scalar(lower, real, imag, const.zero)
+
+
+@kernel
 def store_vectors(work, start, count, v, const):
     """Rows of Qᵀ, in the order noted, to columns of `v` (batch, n, n)."""
     n, planes, floats, source = v.shape[1], work.planes, work.floats, work.source

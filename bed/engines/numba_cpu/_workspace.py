@@ -39,7 +39,8 @@ class Workspace(NamedTuple):
     code: VectorArray  # (1,)
     c: VectorArray  # (2, n) vectors
     s: VectorArray
-    d_at: int  # the first vector of d
+    p_at: int  # the first vector of p
+    d_at: int
     e_at: int
     order_at: int
     code_at: int
@@ -108,6 +109,7 @@ def _workspace(n, a, w, width):
             code=as_vectors(m, code * lanes, (1,), lanes),
             c=as_vectors(m, c * lanes, (2, n), lanes),
             s=as_vectors(m, s * lanes, (2, n), lanes),
+            p_at=p,
             d_at=d,
             e_at=e,
             order_at=order,

@@ -2,6 +2,7 @@
 
 from .eigh import eigh
 from .eigh_vjp import eigh_vjp
+from .generalized import eigh_generalized
 from .spectral import spectral, spectral_product
 from .spectral_vjp import spectral_vjp
 from .stats import EighStats
@@ -9,6 +10,7 @@ from .stats import EighStats
 __all__ = [
     "EighStats",
     "eigh",
+    "eigh_generalized",
     "eigh_vjp",
     "spectral",
     "spectral_product",

@@ -1,0 +1,50 @@
+"""`bed.eigh` and `bed.eigvalsh` with `b`: one call to what solves pairs of matrices."""
+
+from typing import Any
+
+from ._derivative.method import EXACT, Method
+from ._dispatch import solve
+from ._dispatch.arrange import Arrangement, arrange
+from ._dispatch.interop import Library, library_of
+
+
+def generalized(
+    library: Library,
+    a: Any,
+    b: Any,
+    uplo: str,
+    check: bool | str,
+    driver: str,
+    arrangement: Arrangement | None,
+    eigenvectors: bool,
+    method: Method = EXACT,
+) -> tuple[Any, Any, Any]:
+    """The triple ``(w, v, status)`` of A x = λ B x, in the library of a.
+
+    Raises
+    ------
+    TypeError
+        A library differentiates, or writes down, what is done to one of two arrays of
+        different libraries.
+    """
+    libraries = library, library_of(b)
+    traced = any(
+        each.traces(x) or each.spreads(x)
+        for each, x in zip(libraries, (a, b), strict=True)
+    )
+    if not traced:
+        options = uplo, check, driver, eigenvectors, arrangement
+        return solve.eigh_generalized(libraries, a, b, *options)
+    if library.name != libraries[1].name:
+        raise TypeError(
+            "a and b must be arrays of one library where it differentiates one of "
+            f"them, got one of {library.name} and one of {libraries[1].name}"
+        )
+    if library.name == "torch":
+        from .autograd.torch import generalized as autograd
+    else:
+        from .autograd.jax import generalized as autograd  # type: ignore[no-redef]
+    w, v, status = autograd.eigh(a, b, uplo, check, driver, method, eigenvectors)
+    if arrangement is not None:
+        w, v = arrange(w, v, arrangement)
+    return w, v, status
