@@ -27,7 +27,8 @@ def eigh(
 ) -> EighResult | EighInfoResult:
     """Eigenvalues and eigenvectors of a batch of symmetric or Hermitian matrices.
 
-    Finds A = V diag(w) Vᴴ for every matrix of the batch.
+    Finds A = V diag(w) Vᴴ for every matrix of the batch. With `b`, of the generalised
+    problem: A V = B V diag(w), with Vᴴ B V = I.
 
     Parameters
     ----------
@@ -38,6 +39,10 @@ def eigh(
     UPLO : {"L", "U"}, optional
         The triangle that is read. The other one and the imaginary part of the diagonal
         are ignored, whatever they hold.
+    b : array_like, shape (..., n, n), optional
+        Positive definite matrices B, of which the same triangle is read. Leading axes
+        of `a` and `b` are broadcast, and dtypes are promoted; both must be in memory of
+        the same kind.
     order : {"ascending", "descending", "magnitude"}, optional
         Of the eigenvalues, and of their eigenvectors. ``"magnitude"``: the largest |λ|
         first; of equal ones the smaller eigenvalue, which is the negative one.
@@ -78,22 +83,24 @@ def eigh(
         Column ``[..., :, i]`` belongs to eigenvalue ``[..., i]``.
     status : shape (...), int32
         Only with ``return_info=True``. 0: solved. 1: NaN or Inf in the input. 2: no
-        convergence. 3: an eigenvalue overflows the dtype and is ±inf. With 1 and 2 all
-        of the matrix's eigenvalues and eigenvectors are NaN.
+        convergence. 3: an eigenvalue overflows the dtype and is ±inf. 5: `b` is not
+        positive definite. With 1, 2 and 5 all of the matrix's eigenvalues and
+        eigenvectors are NaN.
 
     All arrays are of the library and on the device of `a`.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        `a` is not a stack of square matrices, or `check` found failures: the message
-        names the first ten by batch index and reason. For torch tensors it is a
+        `a` or `b` is not a stack of square matrices, or `check` found failures: the
+        message names the first ten by batch index and reason. For torch tensors it is a
         `torch.linalg.LinAlgError` too.
     TypeError
-        The dtype is not accepted.
+        The dtype is not accepted, or `a` and `b` are of different libraries and one of
+        them is differentiated.
     ValueError
         Unknown `UPLO`, `order`, `signs`, `check`, `driver` or `gradient`, or a `degree`
-        below zero.
+        below zero. Shapes or memory of `a` and `b` do not fit together.
     ImportError
         The array or the engine needs a package that is not installed.
 
@@ -129,6 +136,15 @@ def eigh(
     derivatives are those of the vectors as they are returned: a loss may depend on the
     phases. Where two entries compete for the largest there is none.
 
+    With `b` the problem is reduced by a Cholesky factor of it, L: to L⁻¹ A L⁻ᴴ. In
+    units of 8·n·eps, residuals |A x − λ B x| stay below κ (|A| + |λ| |B|) |x|, errors
+    of eigenvalues below |A| |B⁻¹|, and the departure of Vᴴ B V from I below κ, the
+    condition of B. For an ill-conditioned B the small eigenvalues are lost, as in
+    LAPACK. Units do not matter: matrices are scaled by powers of two, each row and
+    column of B by its own. Derivatives are with respect to both matrices. What is said
+    of them here holds, but that they contain the lengths of eigenvectors, which follow
+    from B.
+
     On the CPU, NUMBA_NUM_THREADS threads work on a batch, or as many as the process may
     use cores; for torch tensors no more than ``torch.get_num_threads()``.
 
@@ -148,6 +164,12 @@ def eigh(
     >>> w, v.round(3)
     (array([3., 1.]), array([[ 0.707,  0.707],
            [-0.707,  0.707]]))
+
+    Vibrations of two masses, 1 and 4, between springs:
+
+    >>> stiffness, mass = [[2.0, -1.0], [-1.0, 2.0]], np.diag([1.0, 4.0])
+    >>> bed.eigh(stiffness, b=mass).eigenvalues
+    array([0.34861218, 2.15138782])
     """
     method = normalize_method(gradient, degree, check_phase)
     library = library_of(a)
@@ -180,8 +202,8 @@ def eigvalsh(
 ) -> Any:
     """Eigenvalues of a batch of symmetric or Hermitian matrices.
 
-    Parameters, errors and promises are those of `eigh`. The derivative of eigenvalues
-    is always exact.
+    Parameters, errors and promises are those of `eigh`, also of `b`. The derivative of
+    eigenvalues is always exact.
 
     Returns
     -------
@@ -194,6 +216,8 @@ def eigvalsh(
     >>> import bed
     >>> bed.eigvalsh([[2, 1], [1, 2]])
     array([1., 3.])
+    >>> bed.eigvalsh([[2, 1], [1, 2]], b=[[2, 0], [0, 2]], order="descending")
+    array([1.5, 0.5])
     """
     library = library_of(a)
     arrangement = None if order is ASCENDING else normalize_arrangement(order)

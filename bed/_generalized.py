@@ -21,6 +21,8 @@ def generalized(
 ) -> tuple[Any, Any, Any]:
     """The triple ``(w, v, status)`` of A x = λ B x, in the library of a.
 
+    Of JAX, if only b is, and traced.
+
     Raises
     ------
     TypeError
@@ -35,15 +37,16 @@ def generalized(
     if not traced:
         options = uplo, check, driver, eigenvectors, arrangement
         return solve.eigh_generalized(libraries, a, b, *options)
-    if library.name != libraries[1].name:
+    names = {each.name for each in libraries}
+    if names == {"torch"}:
+        from .autograd.torch import generalized as autograd
+    elif names <= {"jax", "numpy"}:  # NumPy arrays are constants there
+        from .autograd.jax import generalized as autograd  # type: ignore[no-redef]
+    else:
         raise TypeError(
             "a and b must be arrays of one library where it differentiates one of "
             f"them, got one of {library.name} and one of {libraries[1].name}"
         )
-    if library.name == "torch":
-        from .autograd.torch import generalized as autograd
-    else:
-        from .autograd.jax import generalized as autograd  # type: ignore[no-redef]
     w, v, status = autograd.eigh(a, b, uplo, check, driver, method, eigenvectors)
     if arrangement is not None:
         w, v = arrange(w, v, arrangement)

@@ -38,7 +38,8 @@ def eigh(
         Solve ``(a + aᴴ) / 2``, so that both triangles count, as `jax.numpy.linalg.eigh`
         does. For a Hermitian matrix of normal numbers this changes nothing.
     **options
-        `return_info`, `check`, `driver` and whatever else `bed.eigh` has by keyword.
+        `return_info`, `check`, `driver` and whatever else `bed.eigh` has by keyword. Of
+        `b`, too, both triangles count with `symmetrize_input`.
 
     Returns
     -------
@@ -80,7 +81,8 @@ def eigh(
     >>> w.shape, v.shape
     ((2,), (2, 2))
     """
-    return _eigh.eigh(_read(a, symmetrize_input, options), UPLO or "L", **options)
+    a, options = _given(a, symmetrize_input, options)
+    return _eigh.eigh(a, UPLO or "L", **options)
 
 
 def eigvalsh(
@@ -105,7 +107,8 @@ def eigvalsh(
     >>> bed.jax.eigvalsh([[2.0, 1.0], [1.0, 2.0]]).tolist()
     [1.0, 3.0]
     """
-    return _eigh.eigvalsh(_read(a, symmetrize_input, options), UPLO or "L", **options)
+    a, options = _given(a, symmetrize_input, options)
+    return _eigh.eigvalsh(a, UPLO or "L", **options)
 
 
 def _jax():
@@ -119,14 +122,22 @@ def _jax():
     return jax
 
 
-def _read(a, symmetrize, options):
-    """What the solver is given, as an array of JAX."""
+def _given(a, symmetrize, options):
+    """The matrices that the solver is given, b among its options."""
+    check = options.get("check")
+    if options.get("b") is not None:
+        options = {**options, "b": _read(options["b"], symmetrize, check)}
+    return _read(a, symmetrize, check), options
+
+
+def _read(a, symmetrize, check):
+    """Matrices as an array of JAX."""
     jax = _jax()
     jnp = jax.numpy
     a = jnp.asarray(a)
     if not symmetrize:
         return a
-    if options.get("check") == "hermitian":
+    if check == "hermitian":
         raise ValueError(
             "check='hermitian' finds nothing in matrices that are symmetrised before: "
             "pass symmetrize_input=False"

@@ -45,6 +45,7 @@ LAYERS = {
     "_dispatch.matfun": 6,
     "autograd": 7,
     "_config": 7,
+    "_generalized": 8,
     "_eigh": 8,
     "_explain": 8,
     "_stages": 8,

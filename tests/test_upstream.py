@@ -31,23 +31,20 @@ SOURCES = {
 }
 
 # Fewer tests than this left of a library means that it was reorganised.
-MINIMUM = {"numpy": 12, "scipy": 4}
+MINIMUM = {"numpy": 12, "scipy": 7}
 
-GENERALISED = "has a second matrix B: bed does not solve A x = λ B x"
+OTHER_TYPE = "asks for A B x = λ x or B A x = λ x: bed solves A x = λ B x"
 
 # Test, or test with values of its parameters, and why it cannot apply.
 SKIPPED = {
-    "TestScipyEigh.test_wrong_inputs": "nearly all calls have options of "
-    "generalised problems and subsets, which bed does not offer",
-    "TestScipyEigh.test_nonpositive_b": GENERALISED,
+    "TestScipyEigh.test_wrong_inputs": "nearly all calls have other types of problem "
+    "and subsets, which bed does not offer",
     "TestScipyEigh.test_value_subsets": "bed does not compute subsets",
-    "TestScipyEigh.test_eigh_integer": GENERALISED,
     "TestScipyEigh.test_eigh_of_sparse": "expects ValueError for an array of "
     "objects, where bed documents TypeError, as for every other dtype",
-    "TestScipyEigh.test_various_drivers_generalized": GENERALISED,
+    "TestScipyEigh.test_various_drivers_generalized type=2": OTHER_TYPE,
+    "TestScipyEigh.test_various_drivers_generalized type=3": OTHER_TYPE,
     "TestScipyEigh.test_eigvalsh_new_args": "bed does not compute subsets",
-    "TestScipyOverwrite.test_eigh": GENERALISED,
-    "TestScipyBatch.test_eigh two_in=True": GENERALISED,
     "TestScipyBatch.test_eigh fun_n_nout=eigvals,1": "eigvals is another function",
     "TestScipyBatch.test_eigh engine=reference": "expects results that do "
     "not depend on the batch, which this engine does not promise",
@@ -63,15 +60,16 @@ def numpy_functions(driver):
     return [functools.partial(f, **options) for f in (bed.eigh, bed.eigvalsh)]
 
 
-# Values that ask for the standard problem. LAPACK's routines for it are replaced by the
-# engine, and bed never overwrites. Versions that have other options are met by a skip.
-STANDARD_PROBLEM = {
+# Values that ask for all of A x = λ x or A x = λ B x. LAPACK's routines for it are
+# replaced by the engine, and bed never overwrites. Versions that have other options are
+# met by a skip.
+WHOLE_PROBLEM = {
     "overwrite_a": (False, True),
     "overwrite_b": (False, True),
     "type": (1,),
     "subset_by_index": (None,),
     "subset_by_value": (None,),
-    "driver": (None, "ev", "evd", "evr", "evx"),
+    "driver": (None, "ev", "evd", "evr", "evx", "gv", "gvd", "gvx"),
 }
 
 
@@ -79,13 +77,12 @@ def scipy_functions(driver):
     """`scipy.linalg`'s signatures on top of bed."""
 
     def eigh(a, b=None, *, lower=True, eigvals_only=False, check_finite=True, **more):
-        if b is not None:
-            pytest.skip(GENERALISED)
         for name, value in more.items():
-            if value not in STANDARD_PROBLEM.get(name, ()):
+            if value not in WHOLE_PROBLEM.get(name, ()):
                 pytest.skip(f"not listed; bed has no {name}={value!r}")
         solve = bed.eigvalsh if eigvals_only else bed.eigh
-        return solve(a, "L" if lower else "U", check=check_finite, driver=driver)
+        uplo = "L" if lower else "U"
+        return solve(a, uplo, b=b, check=check_finite, driver=driver)
 
     def eigvalsh(a, b=None, **more):
         return eigh(a, b, eigvals_only=True, **more)

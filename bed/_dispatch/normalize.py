@@ -1,6 +1,7 @@
 """Everything a caller can get wrong about shapes and options, decided in one place."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,8 +104,14 @@ def normalize_pair(received: Received, others: Received) -> Pair:
     return Pair(a, b, leading, dtype)
 
 
-def broadcast_leading(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast_leading(
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    broadcast: Callable = np.broadcast_shapes,
+) -> tuple[int, ...]:
     """The common leading axes of two shapes (..., n, n).
+
+    JAX has a function `broadcast` of its own, for sizes that are symbols.
 
     Raises
     ------
@@ -116,7 +123,7 @@ def broadcast_leading(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
             f"a and b must be matrices of one size, got {tuple(a)} and {tuple(b)}"
         )
     try:
-        return np.broadcast_shapes(a[:-2], b[:-2])
+        return broadcast(a[:-2], b[:-2])
     except ValueError:
         raise ValueError(
             f"the leading axes of a {tuple(a)} and b {tuple(b)} do not broadcast"

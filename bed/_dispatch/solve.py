@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .._status import raise_on_failure
-from ..engines import Engine, allocate, allocate_reduced
+from ..engines import Engine, allocate, allocate_reduced, known
 from ..engines._float_mode import default_float_mode
 from . import again, interop
 from .arrange import Arrangement, arrange
@@ -180,9 +180,8 @@ def _of_pairs(engine: Engine, solve: Callable) -> Callable:
     """An engine's `eigh_generalized`, or one around its `eigh`."""
     if engine.generalized:
         return engine.load("eigh_generalized")
-    from ..engines.reference.generalized import eigh_generalized
-
-    return functools.partial(eigh_generalized, solve=solve)
+    around = known("reference").load("eigh_generalized")
+    return functools.partial(around, solve=solve)
 
 
 def _rearrange(out, arrangement) -> None:

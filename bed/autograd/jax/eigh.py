@@ -218,26 +218,26 @@ def _differentials(w, v, da, method):
 ad.primitive_jvps[_solve_p] = _tangents
 
 
-def _call_back(context, operand, *, driver, **options):
+def _call_back(solve_now, context, *operands, driver, **options):
     """For an XLA that refuses the custom call. It has all of the batch on one device.
 
     `jax.pure_callback` does the same, but makes a JAX array of the argument before, and
     waits for it in XLA's own thread: with one core and large arrays, for ever.
     """
-    (a,) = context.avals_in
+    a = context.avals_in[0]
     # A wrong name is told when it compiles.
     choose(a.shape[-1], compute_dtype(a.dtype), "cpu", driver=driver)
 
-    def call(a):
+    def call(*arrays):
         # From integers comes float64, which JAX converts if it has none.
         with default_float_mode():  # XLA's threads flush subnormal numbers
-            return _solve_now(a, driver=driver, **options)
+            return solve_now(*arrays, driver=driver, **options)
 
     results, _, _ = mlir.emit_python_callback(
         context,
         call,
         None,  # no token: nothing but the results comes of it
-        [operand],
+        operands,
         context.avals_in,
         context.avals_out,
         has_side_effect=False,
@@ -253,23 +253,24 @@ def _refuse(context, *_, **__):
     )
 
 
-def _call_in_place(context, operand, *, platform, **options):
+def _call_in_place(solve_now, context, *operands, platform, **options):
     """A custom call, or if XLA refuses it, the call back."""
     if reason := xla.problem(platform):
         if platform == "cuda":
             xla.warn_of_copies(reason)
-        return _call_back(context, operand, **options)
-    return xla.lower(context, operand, device=platform, **options)
+        return _call_back(solve_now, context, *operands, **options)
+    return xla.lower(context, *operands, device=platform, **options)
 
 
-def _register(platform):
-    rule = partial(_call_in_place, platform=platform)
-    mlir.register_lowering(_solve_p, rule, platform=platform)
+def register_lowering(primitive, solve_now):
+    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
+    mlir.register_lowering(primitive, _refuse)
+    for platform in ("cpu", "cuda"):
+        rule = partial(_call_in_place, solve_now, platform=platform)
+        mlir.register_lowering(primitive, rule, platform=platform)
 
 
-mlir.register_lowering(_solve_p, _refuse)
-_register("cpu")
-_register("cuda")
+register_lowering(_solve_p, _solve_now)
 
 
 def _solve_mapped(arguments, axes, **options):

@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 
 from bed._status import Status
-from bed.engines._outputs import allocate
+from bed.engines._outputs import allocate, real_dtype
 
 from ._blocks import in_blocks
 from ._compile import CHUNK, kernel
@@ -46,11 +46,13 @@ def eigh_generalized(a, b, uplo="L", *, eigenvectors=True, out=None):
 
     def run(start, stop, pair, results):
         part, count = slice(start, stop), stop - start
-        a, b, w, v, status = (x if x is None else x[part] for x in (*pair, *results))
+        a, b = (x[part] for x in pair)
+        w, v, status = (None if x is None else x[part] for x in results)
         # C is solved where its eigenvectors will stand: a block is read first.
         c = np.empty((count, n, n), dtype) if v is None else v
         factor = none if v is None else np.empty((count, n, n), dtype)
-        factors, codes = np.empty((count, 2), w.dtype), np.empty(count, np.int32)
+        factors = np.empty((count, 2), real_dtype(dtype))
+        codes = np.empty(count, np.int32)
         kept = lower, a, b, factor, factors, codes, w, c, status
         before_and_after(0, count, (True, *kept))
         solve_part(c, False, w, none if v is None else v, status)

@@ -20,7 +20,7 @@ from ...._dispatch.dtypes import compute_dtype
 from ...._dispatch.interop import Received
 from ...._dispatch.interop.cupy import foreign_stream
 from ...._dispatch.policy import choose
-from ...._dispatch.solve import eigh_received
+from ...._dispatch.solve import eigh_generalized_received, eigh_received
 from ....engines import get, real_dtype
 from ....engines._float_mode import default_float_mode
 from . import ffi
@@ -30,43 +30,46 @@ from . import ffi
 TARGET = "bed_eigh"
 
 
-def lower(context, operand, *, device, **options):
-    """Lowering rule of the primitive: a custom call between conversions of the dtype.
+def lower(context, *operands, device, **options):
+    """Lowering rule of a primitive: a custom call between conversions of the dtype.
 
-    The device of `choose` is also that of the memory that the handler gets.
+    Of one array, or of two of one shape and dtype. The device of `choose` is also that
+    of the memory that the handler gets.
     """
-    (a,) = context.avals_in
+    a = context.avals_in[0]
     dtype = compute_dtype(a.dtype)
     choose(a.shape[-1], dtype, device, driver=options["driver"])  # tells a wrong name
     if a.dtype != dtype or context.avals_out[0].dtype != real_dtype(dtype):
         solve = partial(_solve_converted, context.primitive, context.avals_out, options)
-        return mlir.lower_fun(solve, multiple_results=True)(context, operand)
+        return mlir.lower_fun(solve, multiple_results=True)(context, *operands)
     # The handler sees what results there are, and is not differentiated.
     attributes = {name: options[name] for name in ("uplo", "driver")}
-    partition = _partition(a, context.avals_out)
+    partition = _partition(context.avals_in, context.avals_out)
     rule = jax.ffi.ffi_lowering(TARGET, extra_attributes=partition)
-    return rule(context, operand, **attributes)
+    return rule(context, *operands, **attributes)
 
 
-def _solve_converted(primitive, avals_out, options, a):
+def _solve_converted(primitive, avals_out, options, *operands):
     """Integers are computed in float64 even where JAX has none."""
     with jax.enable_x64(True):
-        converted = jax.lax.convert_element_type(a, compute_dtype(a.dtype))
-        found = primitive.bind(converted, **options)
+        converted = [
+            jax.lax.convert_element_type(a, compute_dtype(a.dtype)) for a in operands
+        ]
+        found = primitive.bind(*converted, **options)
         return [
             jax.lax.convert_element_type(x, y.dtype)
             for x, y in zip(found, avals_out, strict=True)
         ]
 
 
-def _partition(a, results):
+def _partition(operands, results):
     """Attributes of a call that say which axes devices may have parts of.
 
     The first tells the partitioner, which knows the target, how many axes are batch;
     the second tells Shardy how shardings pass through: a factor for each axis of the
     batch, and others, to be whole, for those of the matrices.
     """
-    batch = a.ndim - 2
+    a, batch = operands[0], operands[0].ndim - 2
     if not all(isinstance(size, int) for size in a.shape):
         return None  # exported with sizes that are not known
     attributes = {
@@ -74,15 +77,16 @@ def _partition(a, results):
     }
     if jax.config.jax_use_shardy_partitioner:
         sizes, mappings = list(a.shape[:batch]), []
-        for x in (a, *results):
+        for x in (*operands, *results):
             factors = [*range(batch), *range(len(sizes), len(sizes) + x.ndim - batch)]
             sizes += x.shape[batch:]
             mappings.append("[" + ", ".join(_factor(k) for k in factors) + "]")
-        operand, *others = mappings
+        given, made = mappings[: len(operands)], mappings[len(operands) :]
         named = ", ".join(f"{_factor(k)}={size}" for k, size in enumerate(sizes))
         whole = ", ".join(_factor(k) for k in range(batch, len(sizes)))
         attributes["sdy.sharding_rule"] = mlir.ir.Attribute.parse(
-            f"#sdy.op_sharding_rule<({operand})->({', '.join(others)}) {{{named}}} "
+            f"#sdy.op_sharding_rule<({', '.join(given)})->({', '.join(made)}) "
+            f"{{{named}}} "
             f"need_replication={{{whole}}}>"
         )
     return attributes
@@ -147,9 +151,9 @@ def _solve_cuda(call: ffi.Call) -> None:
 
 def _solve(call: ffi.Call, device: str, array) -> None:
     """Fill the results of a call; `array` makes arrays of what is in XLA's memory."""
-    (a,), results = call.arguments(), call.results()
+    arguments, results = call.arguments(), call.results()
     options = call.attributes()
-    opened = array(a.address, a.shape, a.dtype)
+    opened = [array(a.address, a.shape, a.dtype) for a in arguments]
     outputs = iter(results)  # in the order in which outputs are allocated
 
     def empty(shape, dtype):
@@ -157,13 +161,13 @@ def _solve(call: ffi.Call, device: str, array) -> None:
         x = next(outputs)
         return array(x.address, x.shape, x.dtype)
 
-    eigh_received(
-        Received(opened, device=device, empty=empty),
-        options["uplo"],
-        False,
-        options["driver"],
-        len(results) == 3,  # values, vectors, status
-    )
+    received, *others = (Received(a, device=device, empty=empty) for a in opened)
+    # Without a check; values, vectors and status, or no vectors.
+    how = options["uplo"], False, options["driver"], len(results) == 3
+    if others:
+        eigh_generalized_received(received, others[0], *how)
+    else:
+        eigh_received(received, *how)
 
 
 class _HostMemory:
