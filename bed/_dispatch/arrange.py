@@ -8,6 +8,7 @@ does not depend on the phase that went in, and so the derivative is that of the 
 as they are returned, whatever phases the derivative of the decomposition leaves fixed.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 # What engines return, and the options that leave it so.
@@ -60,10 +61,7 @@ def arrange(w: Any, v: Any, arrangement: Arrangement) -> tuple[Any, Any]:
     w, v
         New arrays of the same library.
     """
-    # Not before it is needed: `import bed` loads NumPy alone.
-    from array_api_compat import array_namespace
-
-    xp = array_namespace(w)
+    xp = _namespace(w)
     if w.shape[-1] == 0:
         return w, v
     if arrangement.order == "descending":
@@ -85,25 +83,36 @@ def with_largest_positive(v: Any) -> Any:
 
     Of entries within `TIE` of the largest it is the first one. Columns of NaN stay.
     """
-    from array_api_compat import array_namespace, device
-
-    xp = array_namespace(v)
-    n = v.shape[-1]
+    xp, n = _namespace(v), v.shape[-1]
     size = xp.abs(v)
     largest = xp.max(size, axis=-2, keepdims=True)
     close = 1 - TIE * n * float(xp.finfo(v.dtype).eps)
     near = (largest > 0) & (size >= close * largest)
-    # Libraries differ in which of equal numbers they find, so that there are none.
-    backwards = xp.arange(n, 0, -1, dtype=xp.int32, device=device(v))[:, None]
-    rank = xp.where(near, backwards, xp.zeros_like(backwards))  # (..., n, n)
-    first = xp.argmax(rank, axis=-2, keepdims=True)  # (..., 1, n)
-    x = xp.take_along_axis(v, first, axis=-2)
-    known = xp.abs(x) > 0  # nothing is divided by zero, in derivatives either
-    x = xp.where(known, x, xp.ones_like(x))
+    # Libraries differ in which of equal numbers they find: those so far are counted, by
+    # the name that all have for it.
+    count = xp.cumsum(xp.astype(near, xp.int32), -2)
+    chosen = near & (count == 1)  # (..., n, n), one entry of each column
+    x = xp.sum(xp.where(chosen, v, xp.zeros_like(v)), axis=-2, keepdims=True)
+    # Nothing is divided by zero where there is none, in derivatives either.
+    x = xp.where(largest > 0, x, xp.ones_like(x))
     if not xp.isdtype(v.dtype, "complex floating"):
         return xp.where(x < 0, -v, v)
-    modulus = xp.abs(x)
-    turned = v * xp.conj(x / xp.astype(modulus, v.dtype))
-    chosen = near & (backwards == n - xp.astype(first, xp.int32))
-    # Real to the last bit.
-    return xp.where(chosen, xp.astype(modulus, v.dtype), turned)
+    modulus = xp.astype(xp.abs(x), v.dtype)
+    turned = v * xp.conj(x / modulus)
+    return xp.where(chosen, modulus, turned)  # real to the last bit
+
+
+def _namespace(x):
+    """The array functions of its library.
+
+    Not imported before they are needed: `import bed` loads NumPy alone.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        # torch's compiler warns of the cache in the function below.
+        import array_api_compat.torch as namespace
+
+        return namespace
+    from array_api_compat import array_namespace
+
+    return array_namespace(x)
