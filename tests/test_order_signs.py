@@ -1,5 +1,7 @@
 """`order=` and `signs=`: where eigenvalues stand, and which way eigenvectors point."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,87 @@ def test_options_as_found_are_not_looked_at_twice(monkeypatch):
     monkeypatch.setattr("bed._eigh.normalize_arrangement", refused)
     assert bed.eigh(np.eye(2)).eigenvalues.tolist() == [1, 1]
     assert bed.eigvalsh(np.eye(2)).tolist() == [1, 1]
+
+
+def leaning(rng, dtype):
+    """Matrices whose eigenvectors have one entry that is much larger than others."""
+    return np.diag([-2.5, -1, 0.5, 2]) + random_hermitian(rng, (2, 4, 4), dtype) / 8
+
+
+def phase_dependent(x, **options):
+    """Of any square matrix; a function of it with signs that are said."""
+    w, v = bed.eigh((x + x.mH) / 2, signs="max", **options)
+    return w, v
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_torch_differentiates_what_is_returned(rng, dtype, order):
+    """Phases too, which a loss of raw eigenvectors must not depend on."""
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(leaning(rng, dtype)).requires_grad_()
+
+    def solve(x):
+        return phase_dependent(x, order=order)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own, about its vmap and scripts
+        check = {"check_forward_ad": True, "check_batched_grad": True}
+        assert torch.autograd.gradcheck(solve, x, **check)
+        assert torch.autograd.gradgradcheck(solve, x, check_fwd_over_rev=True)
+    _, v = phase_dependent(x, check_phase=True)  # which finds nothing
+    v.real.sum().backward()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_programs_of_torch(rng, order):
+    torch = pytest.importorskip("torch")
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def solve(x):
+        return tuple(phase_dependent(x, order=order))
+
+    x, other = torch.from_numpy(random_hermitian(rng, (2, 3, 4, 4), "c16"))
+    expected = solve(other)
+    torch._dynamo.reset()
+    programs = [torch.compile(solve, fullgraph=True, backend="aot_eager")]
+    programs += [
+        make_fx(solve, tracing_mode=m)(x) for m in ("real", "fake", "symbolic")
+    ]
+    programs.append(torch.func.vmap(solve))
+    for program in programs:
+        for got, wanted in zip(program(other), expected, strict=True):
+            torch.testing.assert_close(got, wanted)
+    torch._dynamo.reset()
+    shapes = [tuple(z.shape) for z in solve(x.to("meta"))]
+    assert shapes == [(3, 4), (3, 4, 4)]
+
+
+def test_a_failed_matrix_has_gradient_zero_under_torch(rng):
+    torch = pytest.importorskip("torch")
+    a = torch.from_numpy(random_hermitian(rng, (3, 4, 4), "c16"))
+    a[1] = torch.nan
+    a.requires_grad_()
+    w, v = phase_dependent(a, order="magnitude")
+    (g,) = torch.autograd.grad(w[[0, 2]].sum() + v[[0, 2]].real.sum(), a)
+    assert (g[1] == 0).all() and torch.isfinite(torch.view_as_real(g)).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_jax_differentiates_what_is_returned(rng, dtype, order):
+    jax = pytest.importorskip("jax")
+    from jax.test_util import check_grads
+
+    a = leaning(rng, dtype).astype(dtype)
+    options = {"order": order, "signs": "max", "check_phase": True}
+
+    @jax.jit
+    def solve(x):
+        return tuple(bed.eigh((x + x.conj().mT) / 2, **options))
+
+    expected = bed.eigh(a, order=order, signs="max")
+    for function in (solve, jax.vmap(solve)):
+        for got, wanted in zip(function(a), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, atol=1e-5)
+    check_grads(solve, (jax.numpy.asarray(a),), 1, atol=0.02, rtol=0.02, eps=1e-2)

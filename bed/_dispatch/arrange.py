@@ -98,8 +98,7 @@ def with_largest_positive(v: Any) -> Any:
     if not xp.isdtype(v.dtype, "complex floating"):
         return xp.where(x < 0, -v, v)
     modulus = xp.astype(xp.abs(x), v.dtype)
-    turned = v * xp.conj(x / modulus)
-    return xp.where(chosen, modulus, turned)  # real to the last bit
+    return xp.where(chosen, modulus, v * (modulus / x))  # real to the last bit
 
 
 def _namespace(x):
