@@ -270,3 +270,12 @@ def test_a_failed_pair_that_is_left_out_has_gradient_zero(rng):
         assert (g[1] == 0).all() and torch.isfinite(g).all() and (g[0] != 0).any()
     for g in torch.autograd.grad(w.sum() + v.sum(), (x, y)):
         assert torch.isnan(g[1]).all() and torch.isfinite(g[[0, 2]]).all()
+
+
+def test_a_failed_pair_that_does_not_move_has_tangent_zero(rng):
+    x, y = (z.detach() for z in tensors(*failing(rng)))
+    moved = torch.ones_like(x)
+    moved[1] = 0
+    for tangents in ((moved, moved), (moved, torch.zeros_like(y))):
+        _, (dw, dv) = func.jvp(lambda x, y: tuple(bed.eigh(x, b=y)), (x, y), tangents)
+        assert (dw[1] == 0).all() and (dv[1] == 0).all() and torch.isfinite(dv).all()
