@@ -262,15 +262,14 @@ def _call_in_place(solve_now, context, *operands, platform, **options):
     return xla.lower(context, *operands, device=platform, **options)
 
 
-def register_lowering(primitive, solve_now):
-    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
-    mlir.register_lowering(primitive, _refuse)
-    for platform in ("cpu", "cuda"):
-        rule = partial(_call_in_place, solve_now, platform=platform)
-        mlir.register_lowering(primitive, rule, platform=platform)
+def _register(platform):
+    rule = partial(_call_in_place, _solve_now, platform=platform)
+    mlir.register_lowering(_solve_p, rule, platform=platform)
 
 
-register_lowering(_solve_p, _solve_now)
+mlir.register_lowering(_solve_p, _refuse)
+_register("cpu")
+_register("cuda")
 
 
 def _solve_mapped(arguments, axes, **options):

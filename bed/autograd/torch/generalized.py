@@ -25,7 +25,7 @@ from ..._dispatch.normalize import (
 from ...engines import known
 from ._function import _full_precision as full_precision
 from ._function import below_autograd, mapped_first
-from ._operators import _CHECKS, _LIBRARY
+from ._operators import _CHECKS
 from ._phase import PhaseChecked
 from .eigh import _word
 
@@ -180,6 +180,7 @@ def _mapped(info, in_dims, a, b, *options):
     return torch.ops.bed.eigh_generalized(a, b, *options), (0, 0, 0)
 
 
+_LIBRARY = torch.library.Library("bed", "FRAGMENT")
 _LIBRARY.define(
     'eigh_generalized(Tensor a, Tensor b, str uplo="L", str check="False", '
     'str driver="auto", str gradient="exact", int degree=9) -> '
