@@ -23,11 +23,10 @@ from ..._dispatch.normalize import (
     raise_unless_square,
 )
 from ...engines import known
-from ._function import _full_precision as full_precision
-from ._function import below_autograd, mapped_first
-from ._operators import _CHECKS
+from ._function import below_autograd, full_precision, mapped_first
+from ._operators import CHECKS
 from ._phase import PhaseChecked
-from .eigh import _word
+from .eigh import word
 
 
 def eigh(a, b, uplo, check, driver, method: Method, eigenvectors=True):
@@ -45,7 +44,7 @@ def eigh(a, b, uplo, check, driver, method: Method, eigenvectors=True):
                 "records a program, where there are no values to look at: check "
                 "outside of it"
             )
-        options = uplo, _word(check), driver, *method[:2]
+        options = uplo, word(check), driver, *method[:2]
         w, v, status = torch.ops.bed.eigh_generalized(a, b, *options)
     return (w, v, status) if eigenvectors else (w.clone(), None, status)
 
@@ -141,7 +140,7 @@ def _mapped_first(info, in_dims, *matrices):
 
 def _solve(a, b, uplo="L", check="False", driver="auto", gradient="exact", degree=9):
     del gradient, degree
-    options = uplo, _CHECKS.get(check, check), driver
+    options = uplo, CHECKS.get(check, check), driver
     return solve.eigh_generalized((LIBRARY, LIBRARY), a, b, *options)
 
 
@@ -156,7 +155,7 @@ def _autograd(
 def _empty(a, b, uplo="L", check="False", driver="auto", *_):
     """Outputs without values, for tracing; what is wrong is told as with values."""
     normalize_uplo(uplo)
-    raise_unless_check(_CHECKS.get(check, check))
+    raise_unless_check(CHECKS.get(check, check))
     if driver != "auto":
         known(driver)
     dtype = torch.promote_types(_computed(a), _computed(b))
