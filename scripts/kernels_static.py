@@ -25,15 +25,18 @@ from pathlib import Path
 import numpy as np
 
 from bed._console import ArgumentParser, show
-from bed.engines.raw_cuda._layouts import Layout, instantiations
+from bed.engines.raw_cuda import _layouts, _spectral_layouts
+from bed.engines.raw_cuda._layouts import Layout
 from bed.engines.raw_cuda._module import OPTIONS, source
 
 ARCHITECTURES = ("sm_80", "sm_90")
 DTYPES = ("float32", "float64", "complex64", "complex128")
 RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
 
-# What CuPy adds to the package's own options, besides the architecture.
-CUPYS_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
+# What CuPy's compiler adds to the package's own options, besides the architecture, and
+# what its kernels from sources get besides.
+CUPYS_OPTIONS = ("--device-as-default-execution-space",)
+FLUSH = "-ftz=true"
 
 # Of a multiprocessor of both architectures: four partitions of 16384 registers, given
 # out in units of 8 a thread, and the shared memory all blocks together may have.
@@ -87,7 +90,8 @@ def compile_kernel(layout: Layout, architecture: str) -> Compiled:
     name = layout.source.encode()
     library.nvrtcCreateProgram(ctypes.byref(program), code, name, 0, None, None)
     library.nvrtcAddNameExpression(program, layout.expression.encode())
-    options = [*OPTIONS, *CUPYS_OPTIONS, f"-arch={architecture}", "--ptxas-options=-v"]
+    flags = CUPYS_OPTIONS if layout.exact else (*CUPYS_OPTIONS, FLUSH)
+    options = [*OPTIONS, *flags, f"-arch={architecture}", "--ptxas-options=-v"]
     array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
     start = time.perf_counter()
     failed = library.nvrtcCompileProgram(program, len(options), array)
@@ -112,6 +116,11 @@ def _fetch(get_size, get, program) -> bytes:
     buffer = ctypes.create_string_buffer(size.value)
     get(program, buffer)
     return buffer.raw
+
+
+def instantiations(dtype: np.dtype) -> list[Layout]:
+    """Every kernel of a dtype."""
+    return _layouts.instantiations(dtype) + _spectral_layouts.instantiations(dtype)
 
 
 def resident_blocks(layout: Layout, compiled: Compiled, architecture: str) -> int:
@@ -152,16 +161,16 @@ def sweep_steps(layout: Layout, instructions: list[str]) -> tuple[float, float]:
     NaN where there is no such code.
     """
     nan = float("nan")
-    kernel, n = re.match(r"bed::eigh_(\w+)<\S+ (\d+)", layout.expression).groups()
+    kernel, n = re.match(r"bed::(\w+)<\S+ (\d+)", layout.expression).groups()
     rotations = int(n) - 1
     roots = [i for i, text in enumerate(instructions) if "MUFU.RSQ" in text]
     if not instructions or not rotations:
         return nan, nan
-    if kernel == "group":
+    if kernel == "eigh_group":
         # The last roots are those of the unrolled sweep.
         sweep = roots[-rotations:]
         return nan, (sweep[-1] - sweep[0]) / max(1, len(sweep) - 1)
-    if kernel != "chase":
+    if kernel != "eigh_chase":
         return nan, nan
     syncs = [i for i, t in enumerate(instructions) if "BAR.SYNC" in t]
     arrivals = [i for i, t in enumerate(instructions) if "BAR.ARV" in t]

@@ -4,7 +4,9 @@ Registered as the engine ``raw_cuda_emulated``, so that every test of the contra
 the package's kernels through the emulator.
 """
 
+import contextlib
 import importlib
+import importlib.util
 import itertools
 import sys
 import types
@@ -22,6 +24,8 @@ from cuda_emulator import Buffer
 
 SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
 
+HOST_COPY = "raw_cuda_on_the_host"
+
 # Every launch gets another order of lanes, warps and blocks, and other guard pages.
 _seeds = itertools.count()
 
@@ -30,8 +34,8 @@ _seeds = itertools.count()
 class EmulatedEngine(Engine):
     """An engine of these tests; `load` and `missing` know where it is."""
 
-    def load(self):
-        return eigh
+    def load(self, function="eigh"):
+        return eigh if function == "eigh" else getattr(functions(), function)
 
     def missing(self):
         reason = cuda_emulator.missing()
@@ -44,6 +48,7 @@ ENGINE = EmulatedEngine(
     "the kernels of raw_cuda, run by the CPU emulator",
     max_n=64,
     reads=("float16", "bfloat16"),
+    functions=True,
 )
 
 
@@ -52,12 +57,19 @@ def engine_module(name, package="raw_cuda"):
     """A module of an engine, which imports CuPy; nothing in its place without a GPU."""
     if no_gpu() is None:
         return importlib.import_module(f"bed.engines.{package}.{name}")
+    with _no_cupy():
+        return importlib.import_module(f"bed.engines.{package}.{name}")
+
+
+@contextlib.contextmanager
+def _no_cupy():
+    """NumPy in CuPy's place, for what is imported."""
     stand_in = types.ModuleType("cupy")
     stand_in.empty = np.empty
     present = sys.modules.get("cupy")
     sys.modules["cupy"] = stand_in
     try:
-        return importlib.import_module(f"bed.engines.{package}.{name}")
+        yield
     finally:
         del sys.modules["cupy"]
         if present is not None:
@@ -105,18 +117,69 @@ def launch(kernel, sizes, a, outputs, rest):
             result[...] = buffer.array
 
 
+@cache
+def functions():
+    """The engine's functions of matrices, in a copy of the package for host arrays."""
+    path = SOURCES.parent / "__init__.py"
+    spec = importlib.util.spec_from_file_location(HOST_COPY, path)
+    package = sys.modules[HOST_COPY] = importlib.util.module_from_spec(spec)
+    with _no_cupy():
+        spec.loader.exec_module(package)
+    package._launch.launch, package._launch.on_device = _launch, contextlib.nullcontext
+    functions_module("spectral").eigh = eigh
+    return package
+
+
+def functions_module(name):
+    """A module of that copy."""
+    return sys.modules[f"{HOST_COPY}.{name}"]
+
+
+def _launch(layout, size, *arguments):
+    """As the engine's, of kernels that keep subnormal numbers.
+
+    What a kernel may write starts as NaN, unless it is an input too.
+    """
+    found = kernel(layout.source, layout.expression)
+    inputs, outputs, places = {}, {}, []
+    for parameter, x in zip(found.parameters, arguments, strict=True):
+        if isinstance(x, np.ndarray) and not parameter.is_const:
+            outputs[id(x)] = x
+    for x in arguments:
+        if isinstance(x, np.ndarray) and id(x) in outputs:
+            inputs.setdefault(id(x), 0)
+            inputs[id(x)] += 1
+    buffers = {
+        key: Buffer.of(x) if inputs[key] > 1 else Buffer(x.shape, x.dtype)
+        for key, x in outputs.items()
+    }
+    for x in arguments:
+        if isinstance(x, np.ndarray):
+            places.append(buffers.get(id(x)) or input_pointer(x, x.dtype))
+        else:
+            places.append(x)
+    grid = -(-size // layout.matrices)
+    found(grid, layout.threads, layout.shared, places, seed=next(_seeds))
+    for key, buffer in buffers.items():
+        if inputs[key] == 1:
+            assert not buffer.unwritten().any(), "the kernel left an output unwritten"
+        outputs[key][...] = buffer.array
+
+
 def _itself(x):
     return x
 
 
-def input_pointer(a):
+def input_pointer(a, dtype="u1"):
     """Pointer to a copy of an array with its own strides, in memory that ends with it.
 
-    Gaps between its elements are NaN.
+    Gaps between its elements are NaN. `dtype` is that of the pointer.
     """
     lowest, highest = np.lib.array_utils.byte_bounds(a)
     start = a.__array_interface__["data"][0] - lowest
-    buffer = Buffer(highest - lowest, "u1", 0xFF, align=a.dtype.alignment)
+    size = (highest - lowest) // np.dtype(dtype).itemsize
+    buffer = Buffer(size, dtype, align=a.dtype.alignment)
+    buffer.array.view("u1").fill(0xFF)
     view = np.ndarray(a.shape, a.dtype, buffer.array, start, a.strides)
     view[...] = a
     return buffer.pointer(view)

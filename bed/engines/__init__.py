@@ -311,6 +311,7 @@ register(
         needs=(_CUPY,),
         max_n=64,
         reads=("float16", "bfloat16"),
+        functions=True,
     )
 )
 register(

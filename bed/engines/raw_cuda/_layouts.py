@@ -39,6 +39,8 @@ class Layout:
         Matrices of a block.
     shared : int
         Dynamic shared memory of a block in bytes.
+    exact : bool
+        Whether the compiler has to keep float32 numbers that are subnormal.
     """
 
     source: str
@@ -46,6 +48,7 @@ class Layout:
     threads: int
     matrices: int
     shared: int
+    exact: bool = False
 
 
 @dataclass(frozen=True)

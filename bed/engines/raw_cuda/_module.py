@@ -3,6 +3,8 @@
 from functools import cache
 from importlib.resources import files
 
+from ._cubin import compiled
+
 # The one list of compiler flags. CuPy adds -ftz=true (float32 subnormals are flushed),
 # the architecture and that functions are for the device; the sources are written for
 # that. NVRTC up to 12.8 refuses an option that is given twice. fmad stays on: the sums
@@ -56,7 +58,20 @@ def kernel(name: str, expression: str, shared: int, device: int):
     module = cupy.RawModule(
         code=source(name), options=OPTIONS, name_expressions=(expression,)
     )
-    function = module.get_function(expression)
+    return _with_shared(module.get_function(expression), shared)
+
+
+@cache
+def exact_kernel(name: str, expression: str, shared: int, device: int):
+    """The same, by a compiler that keeps subnormal numbers."""
+    import cupy
+
+    del device
+    path, lowered = compiled(source(name), expression, OPTIONS)
+    return _with_shared(cupy.RawModule(path=path).get_function(lowered), shared)
+
+
+def _with_shared(function, shared: int):
     # Sizes may share an instantiation, and the limit with it: it only grows.
     if shared > max(DEFAULT_SHARED, function.max_dynamic_shared_size_bytes):
         function.max_dynamic_shared_size_bytes = shared

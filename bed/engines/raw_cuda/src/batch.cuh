@@ -8,7 +8,14 @@
 namespace bed {
 
 // Values of bed.Status; a test compares the two.
-enum Status : int { ok = 0, not_finite = 1, no_convergence = 2, overflow = 3 };
+enum Status : int {
+  ok = 0,
+  not_finite = 1,
+  no_convergence = 2,
+  overflow = 3,
+  domain = 4,
+  not_definite = 5
+};
 
 // What the numbers of the input are; half types are read here and nowhere else.
 enum Storage : int { native = 0, float16 = 1, bfloat16 = 2 };

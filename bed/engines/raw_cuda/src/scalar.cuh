@@ -110,6 +110,15 @@ BED_DEVICE Complex<R> axpy(Complex<R> acc, R s, Complex<R> y) {
   return {acc.re + s * y.re, acc.im + s * y.im};
 }
 
+template <typename R>
+BED_DEVICE R scale(R x, R s) {
+  return x * s;
+}
+template <typename R>
+BED_DEVICE Complex<R> scale(Complex<R> x, R s) {
+  return {x.re * s, x.im * s};
+}
+
 template <typename T>
 BED_DEVICE T negate(T x) {
   return make<T>(-real(x), -imag(x));

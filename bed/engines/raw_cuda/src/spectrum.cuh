@@ -1,0 +1,75 @@
+// What the eigenvalues of a matrix stand for, and the function of a launch: see
+// bed/_functions.py.
+#pragma once
+#include "batch.cuh"
+#include "functions.cuh"
+
+namespace bed {
+
+// A matrix of a batch, or a vector of one: any strides, in elements.
+template <typename T>
+struct Strided {
+  const T* data;
+  long long stride, row, column;
+
+  BED_DEVICE T at(long long index, int i, int j = 0) const {
+    return data[index * stride + i * row + j * column];
+  }
+};
+
+// Where the largest |w| is s, and eps that of the dtype.
+template <typename R>
+struct Spectral {
+  Parameters<R> f;
+  R floor;  // in s, or negative without a floor
+  R band;   // of zero, in s, or negative for a function that has values everywhere
+  bool singular;  // whether there is no value at zero
+
+  BED_DEVICE R lifted_to(R s) const { return floor * s; }
+  // The number that an eigenvalue stands for.
+  BED_DEVICE R meant(R x, R s) const {
+    if (floor >= R(0)) return x < lifted_to(s) ? lifted_to(s) : x;
+    return x < R(0) && x >= -(band * s) ? R(0) : x;
+  }
+  // Whether that has no value.
+  BED_DEVICE bool outside(R x) const {
+    return (band >= R(0) && x < R(0)) || (singular && x == R(0));
+  }
+  // f[x, y] of two eigenvalues.
+  BED_DEVICE R slope(R x, R y, R s) const {
+    const R inner = difference(f, meant(x, s), meant(y, s));
+    if (floor < R(0)) return inner;
+    const R a = x < y ? y : x, b = x < y ? x : y;
+    return inner * clamp_difference(a, b, lifted_to(s), Range<R>::huge);
+  }
+};
+
+// A kernel takes it as plain numbers.
+#define BED_SPECTRAL_PARAMETERS \
+  int function, double p, double q, double floor, double band, int singular
+#define BED_SPECTRAL(R)                              \
+  {{function, static_cast<R>(p), static_cast<R>(q)}, \
+   static_cast<R>(floor),                            \
+   static_cast<R>(band),                             \
+   singular != 0}
+
+// What is known of all eigenvalues of a matrix.
+template <typename R>
+struct Spectrum {
+  R largest;     // |w|
+  bool known;    // whether none is NaN
+  bool outside;  // whether one is outside of the domain
+
+  BED_DEVICE Spectrum(const Spectral<R>& function, const R* w, int n)
+      : largest(0), known(true), outside(false) {
+    for (int i = 0; i < n; ++i) {
+      const R size = magnitude(w[i]);
+      known = known && size == size;
+      largest = size > largest ? size : largest;
+    }
+    for (int i = 0; i < n; ++i)
+      outside = outside || function.outside(function.meant(w[i], largest));
+  }
+};
+
+}  // namespace bed
