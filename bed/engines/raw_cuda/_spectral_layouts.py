@@ -10,6 +10,10 @@ import numpy as np
 
 from ._layouts import MAX_N, TYPES, WARP, Layout
 
+# A thread a matrix up to here, as long as what it needs fits in its registers in every
+# dtype; few threads a block, as their staged matrices take shared memory.
+TINY_MAX_N, TINY_THREADS = 4, 64
+
 # Rows and columns of a thread's tile, for n up to and for larger ones: with two, small
 # matrices have threads enough, and with four there are 16 products to 8 loads.
 SMALL_TILE, LARGE_TILE, SMALL_TILE_MAX_N = 2, 4, 16
@@ -26,13 +30,18 @@ MOST_BYTES = 99 * 1024
 @cache
 def product(n: int, dtype: np.dtype) -> Layout:
     """The layout of V diag(f(w)) Vᴴ, 1 ≤ n ≤ `MAX_N`."""
-    return _group("spectral_group", n, np.dtype(dtype), squares=1)
+    dtype = np.dtype(dtype)
+    if n <= TINY_MAX_N:
+        return _tiny("spectral_tiny", n, dtype)
+    return _group("spectral_group", n, dtype, squares=1)
 
 
 @cache
 def vjp(n: int, dtype: np.dtype) -> Layout:
     """The layout of the gradients."""
     dtype = np.dtype(dtype)
+    if n <= TINY_MAX_N:
+        return _tiny("spectral_vjp_tiny", n, dtype)
     shared = _matrix_bytes(n, dtype, 2) <= MOST_BYTES
     return _group("spectral_vjp_group", n, dtype, 1 + shared, shared)
 
@@ -45,6 +54,19 @@ def instantiations(dtype: np.dtype) -> list[Layout]:
             layout = choose(n, dtype)
             found[layout.expression] = layout
     return list(found.values())
+
+
+def _tiny(kernel: str, n: int, dtype: np.dtype) -> Layout:
+    real = dtype.type(0).real.itemsize
+    each = (n * n | 1) * dtype.itemsize + (n | 1) * real
+    return Layout(
+        f"{kernel}.cu",
+        f"bed::{kernel}<{TYPES[dtype.name]}, {n}, {TINY_THREADS}>",
+        TINY_THREADS,
+        TINY_THREADS,
+        TINY_THREADS * each,
+        exact=True,
+    )
 
 
 def _group(kernel: str, n: int, dtype: np.dtype, squares: int, *more: bool) -> Layout:

@@ -14,7 +14,7 @@ from .spectral import parameters
 # Of `bed._derivative.gaps`: gaps below so many √n·eps of the largest count as zero.
 CUTOFF = 8.0
 
-# Values of bed::Kind in src/spectral_vjp_group.cu.
+# Values of bed::Kind in src/gradient.cuh.
 OF_FUNCTION, OF_DIFFERENCES, OF_EIGH = range(3)
 
 

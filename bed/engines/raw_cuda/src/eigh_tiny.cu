@@ -10,11 +10,6 @@
 
 namespace bed {
 
-// Elements between the matrices of a block; odd, so that equal elements of different
-// matrices lie in different banks.
-template <int COUNT>
-constexpr int odd = COUNT | 1;
-
 // The staging area of an array is reused for the next one.
 template <typename T, int N, int THREADS, bool VECTORS>
 constexpr int tiny_shared() {

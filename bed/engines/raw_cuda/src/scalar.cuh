@@ -86,6 +86,11 @@ BED_DEVICE Complex<R> conj(Complex<R> x) {
   return {x.re, -x.im};
 }
 
+// Elements between what threads have in shared memory, so that equal elements lie in
+// different banks.
+template <int COUNT>
+constexpr int odd = COUNT | 1;
+
 // acc + x·y.
 template <typename R>
 BED_DEVICE R madd(R acc, R x, R y) {
@@ -110,6 +115,7 @@ BED_DEVICE Complex<R> axpy(Complex<R> acc, R s, Complex<R> y) {
   return {acc.re + s * y.re, acc.im + s * y.im};
 }
 
+// s·x for real s.
 template <typename R>
 BED_DEVICE R scale(R x, R s) {
   return x * s;

@@ -35,6 +35,7 @@ struct Spectral {
   BED_DEVICE bool outside(R x) const {
     return (band >= R(0) && x < R(0)) || (singular && x == R(0));
   }
+  BED_DEVICE R value_at(R x, R s) const { return value(f, meant(x, s)); }
   // f[x, y] of two eigenvalues.
   BED_DEVICE R slope(R x, R y, R s) const {
     const R inner = difference(f, meant(x, s), meant(y, s));
@@ -71,5 +72,18 @@ struct Spectrum {
       outside = outside || function.outside(function.meant(w[i], largest));
   }
 };
+
+template <typename R>
+BED_DEVICE bool any_infinite(const R* x, int n) {
+  bool found = false;
+  for (int i = 0; i < n; ++i)
+    found = found || magnitude_bits(x[i]) == Format<R>::infinity;
+  return found;
+}
+
+template <typename T>
+BED_DEVICE bool is_nonzero(T x) {
+  return real(x) != RealOf<T>(0) || imag(x) != RealOf<T>(0);
+}
 
 }  // namespace bed

@@ -29,12 +29,16 @@ struct Place {
 
 template <int TILE>
 struct Tile {
-  int n, m, row, column;  // of the first element
+  int n, m;
+  Place place;
+  int row, column;  // of the first element
 
-  BED_DEVICE Tile(int n_, int thread) : n(n_), m((n_ + TILE - 1) / TILE) {
-    row = thread / m;
-    column = thread % m;
-  }
+  BED_DEVICE Tile(int n_, int count)
+      : n(n_),
+        m((n_ + TILE - 1) / TILE),
+        place(m * m, count),
+        row(place.thread / m),
+        column(place.thread % m) {}
   BED_DEVICE int i(int a) const { return row + a * m; }
   BED_DEVICE int j(int b) const { return column + b * m; }
   BED_DEVICE int inside(int i) const { return i < n ? i : n - 1; }
