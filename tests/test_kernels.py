@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 def static():
     """scripts/kernels_static.py, which compiles."""
     emulated.engine_module("_layouts")  # where CuPy is missing, import without it
+    emulated.engine_module("_spectral_layouts")
     emulated.engine_module("_module")
     path = ROOT / "scripts" / "kernels_static.py"
     spec = importlib.util.spec_from_file_location("kernels_static", path)
@@ -30,9 +31,9 @@ def static():
 
 
 def _instantiations():
-    layouts = emulated.engine_module("_layouts")
+    modules = [emulated.engine_module(x) for x in ("_layouts", "_spectral_layouts")]
     for dtype in ("float32", "float64", "complex64", "complex128"):
-        for layout in layouts.instantiations(np.dtype(dtype)):
+        for layout in [x for m in modules for x in m.instantiations(np.dtype(dtype))]:
             yield pytest.param(layout, dtype, id=layout.expression.replace("bed::", ""))
 
 
@@ -63,6 +64,25 @@ def test_flags_are_those_of_the_package(static, monkeypatch):
     monkeypatch.setattr(static, "OPTIONS", ("--no-such-option",))
     with pytest.raises(static.CompileError, match="no-such-option"):
         static.compile_kernel(layout, "sm_90")
+
+
+def test_functions_of_matrices_keep_subnormal_numbers(static):
+    """Products of float32 do not flush them, as those of eigh do."""
+    layouts = emulated.engine_module("_layouts")
+    functions = emulated.engine_module("_spectral_layouts")
+    for layout in (
+        functions.product(20, np.dtype("f4")),
+        functions.vjp(3, np.dtype("c8")),
+        layouts.choose(4, np.dtype("f4"), eigenvectors=True),
+    ):
+        cubin = static.compile_kernel(layout, "sm_90").cubin
+        instructions = static.disassemble(cubin)
+        if not instructions:
+            pytest.skip("disassembling needs nvidia-cuda-cuobjdump and -nvdisasm")
+        # Functions of the library flush in places of their own.
+        products = [x for x in instructions if "FFMA" in x]
+        flushed = [x for x in products if "FFMA.FTZ" in x]
+        assert (len(flushed) < 0.1 * len(products)) == layout.exact
 
 
 def test_no_flag_is_one_that_cupy_adds():
