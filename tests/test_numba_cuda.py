@@ -14,6 +14,7 @@ import pytest
 
 import emulated
 from bed import engines
+from bed._functions import Function, Spectral
 from bed.testing.matrices import DTYPES, random_hermitian
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +48,7 @@ def test_in_the_simulator(path):
 
 def test_there_is_something_to_simulate():
     found = {path.stem for path in SIMULATED}
-    assert found == {"test_contract", "test_stages", "test_zoo"}
+    assert found == {"test_contract", "test_functions", "test_stages", "test_zoo"}
 
 
 @pytest.fixture
@@ -56,11 +57,16 @@ def launchers(monkeypatch):
     if find_spec("numba_cuda") is None:
         pytest.skip("needs numba-cuda: pip install 'numba-cuda[cu13]'")
     module = emulated.engine_module("eigh", "numba_cuda")
+    functions = emulated.engine_module("spectral", "numba_cuda")
+    gradients = emulated.engine_module("spectral_vjp", "numba_cuda")
     launches = []
     monkeypatch.setattr(module._launch, "launch", lambda *x: launches.append(x))
     monkeypatch.setattr(module._launch, "on_device", contextlib.nullcontext)
     stand_in = types.SimpleNamespace(empty=np.empty, zeros=np.zeros)
-    monkeypatch.setattr(module, "cupy", stand_in)
+    for each in (module, functions, gradients):
+        monkeypatch.setattr(each, "cupy", stand_in)
+    monkeypatch.setattr(module, "functions", functions, raising=False)
+    monkeypatch.setattr(module, "gradients", gradients, raising=False)
     monkeypatch.setattr(module, "launches", launches, raising=False)
     return module
 
@@ -137,6 +143,27 @@ def test_kernels_compile(launchers, compile_launches, rng, dtype, kernel):
         reserved = launchers._launch.RESERVED_ELEMENTS * a.itemsize
         assert 0 < sum(map(int, held)) <= reserved
         assert spilled_bytes(ptx) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_of_functions_compile(launchers, compile_launches, rng, dtype):
+    """With the arguments that they are launched with, in single precision as well."""
+    a = random_hermitian(rng, (3, 6, 6), dtype)
+    w, function = a[:, 0].real.copy(), Spectral(Function.POWER, 0.5)
+    launchers.functions.spectral(a, "L", function)
+    launchers.gradients.spectral_vjp(w, a, a, function)
+    launchers.gradients.spectral_vjp(w, a, a, function, a.real.copy())
+    for by_w, by_v in ((w, a), (None, a), (w, None)):
+        launchers.gradients.eigh_vjp(w, a, by_w, by_v)
+    stages = ("tridiagonalize", "back_transform", "qr_iteration")
+    chosen = [x for x in launchers.launches if x[0].py_func.__name__ not in stages]
+    assert len({x[0] for x in chosen}) == 7
+    for ptx in compile_launches(chosen):
+        assert ".entry" in ptx
+        if a.dtype.char in "fF":
+            assert ".f64" not in ptx, "single precision is widened"
+        # Where it calls the library, a few words.
+        assert spilled_bytes(ptx) <= (64 if dtype == "c16" else 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

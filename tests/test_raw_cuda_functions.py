@@ -8,34 +8,17 @@ import pytest
 
 import cuda_emulator
 import emulated
-from bed._functions import Function, Spectral
+from bed._functions import Function
 from bed.engines._constants import constants
 from bed.engines.scalar import functions as scalar
 from cuda_emulator import Buffer
+from matrix_functions import FUNCTIONS
 
 pytestmark = pytest.mark.skipif(
     cuda_emulator.missing() is not None,
     reason=f"the CUDA emulator {cuda_emulator.missing()}",
 )
 
-FUNCTIONS = {
-    "identity": Spectral(Function.IDENTITY),
-    "sqrt": Spectral(Function.SQRT),
-    "invsqrt": Spectral(Function.INVSQRT),
-    "log": Spectral(Function.LOG),
-    "exp": Spectral(Function.EXP),
-    "power 1/3": Spectral(Function.POWER, 1 / 3),
-    "power -3/2": Spectral(Function.POWER, -1.5),
-    "power 2": Spectral(Function.POWER, 2),
-    "power 3": Spectral(Function.POWER, 3),
-    "power 1": Spectral(Function.POWER, 1),
-    "power 0": Spectral(Function.POWER, 0),
-    "power -1": Spectral(Function.POWER, -1),
-    "power -2": Spectral(Function.POWER, -2),
-    "abs": Spectral(Function.ABS),
-    "sign": Spectral(Function.SIGN),
-    "clamp": Spectral(Function.CLAMP, 0.5, 1.5),
-}
 PROBE = """#include "functions.cuh"
 template <typename R>
 __global__ void probe(const R* x, const R* y, R* values, R* differences, int count,
@@ -54,9 +37,9 @@ def _pairs(rng, dtype, *, signs):
     limits = np.finfo(dtype)
     decades = 37 if dtype == "f4" else 300
     x = 10.0 ** rng.uniform(-decades, decades, 300)
-    gaps_ = 10.0 ** rng.uniform(math.log10(limits.eps), 2, 300)
+    gaps = 10.0 ** rng.uniform(math.log10(limits.eps), 2, 300)
     x = np.concatenate([x, rng.uniform(0, 4, 300), [0, 1, 2, 0, 1, float(limits.tiny)]])
-    y = x * (1 + np.concatenate([gaps_, gaps_, [0, 0, 0, 1, 1, 1]]))
+    y = x * (1 + np.concatenate([gaps, gaps, [0, 0, 0, 1, 1, 1]]))
     y[:40], y[-4] = rng.permutation(x[:40]), 3
     x, y = x.astype(dtype), np.minimum(y, float(limits.max)).astype(dtype)
     if signs:

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from test_raw_cuda_functions import FUNCTIONS
 
 import cuda_emulator
 import emulated
@@ -12,10 +11,18 @@ from bed import Status
 from bed._derivative import eigh as derivative
 from bed._derivative import gaps
 from bed._functions import BAND, Function, Spectral
-from bed.engines._constants import constants
-from bed.engines.scalar import functions as scalar
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian
+from matrix_functions import (
+    FUNCTIONS,
+    adjoint,
+    assert_hermitian,
+    assert_near,
+    decomposed,
+    differences,
+    general,
+    values,
+)
 
 pytestmark = pytest.mark.skipif(
     cuda_emulator.missing() is not None,
@@ -35,70 +42,6 @@ PRODUCTS, GRADIENTS = "spectral_product", "spectral_vjp"
 def run(name, *arguments, **options):
     """A function of the engine, on the host."""
     return getattr(emulated.functions(), name)(*arguments, **options)
-
-
-def adjoint(x):
-    return np.conj(np.swapaxes(x, -1, -2))
-
-
-def decomposed(rng, batch, n, dtype, *, positive=True):
-    """Eigenvalues, some of them repeated, and eigenvectors, as an engine returns."""
-    w = rng.uniform(0.3, 3, (batch, n))
-    if not positive:
-        w *= rng.choice([-1, 1], w.shape)
-        w[:, : n // 4] = 0
-    w[:, n // 2 : n // 2 + 2] = 0.75
-    v = np.linalg.eigh(random_hermitian(rng, (batch, n, n), "c16"))[1]
-    if np.dtype(dtype).kind != "c":
-        v = np.linalg.eigh(random_hermitian(rng, (batch, n, n), "f8"))[1]
-    real = np.dtype(dtype).type(0).real.dtype
-    return np.sort(w, axis=-1).astype(real), v.astype(dtype)
-
-
-def general(rng, shape, dtype):
-    """Random numbers, complex where the dtype is."""
-    x = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.standard_normal(shape)
-    return x.astype(dtype)
-
-
-def values(function, w):
-    """f of every eigenvalue, in float64."""
-    const = constants(np.dtype("f8"))
-    f = [
-        scalar.value(function.function, x, function.first, function.second, const)
-        for x in w.astype("f8").flat
-    ]
-    return np.reshape(f, w.shape)
-
-
-def differences(function, w):
-    """f[w, w], in float64."""
-    const = constants(np.dtype("f8"))
-    parameters = function.first, function.second, const
-    return np.array(
-        [
-            [
-                [scalar.difference(function.function, x, y, *parameters) for y in row]
-                for x in row
-            ]
-            for row in w.astype("f8")
-        ]
-    )
-
-
-def assert_hermitian(x):
-    assert_same_bits(x, adjoint(x) + 0 if x.dtype.kind == "f" else x)
-    assert (x == adjoint(x)).all()
-    assert not np.diagonal(x, axis1=-2, axis2=-1).imag.any()
-
-
-def assert_near(x, expected, size, n, units=8):
-    """Within some n·eps of a size, for every matrix."""
-    error = abs(x - expected).max(axis=(-2, -1))
-    unit = n * np.finfo(x.dtype).eps
-    assert (error <= units * unit * size).all(), (error / size / unit).max()
 
 
 # --- values -----------------------------------------------------------------
@@ -131,7 +74,7 @@ def test_values_and_gradients(rng, n, dtype):
         size = abs(slopes).max(axis=(-2, -1)) * np.linalg.norm(h, 2, axis=(-2, -1))
         assert_near(gradient, exact, size, n, 16)
         assert_hermitian(gradient)
-        given = run(GRADIENTS, w, v, g, IDENTITY, slopes.astype(w.dtype))
+        given = run(GRADIENTS, -w, v, g, function, slopes.astype(w.dtype))
         assert_near(given, exact, size, n, 16)
 
 
@@ -226,6 +169,14 @@ def test_what_eigenvalues_stand_for(rng, dtype, scale):
     slopes = slopes * np.where(x == y, x >= c, share)
     exact = v @ (slopes * (adjoint(v) @ ((g + adjoint(g)) / 2) @ v)) @ adjoint(v)
     assert_near(gradient, exact, abs(slopes).max() * np.linalg.norm(g), n, 32)
+
+
+def test_an_infinite_slope_below_the_floor_does_not_count(rng):
+    w, v = decomposed(rng, 1, 4, "f4")
+    w[:] = np.array([1e-36, 1e-36, 1e-20, 2e-20])
+    function = INVSQRT._replace(floor=1.0)  # 1e-26, of which the slope is 5e38
+    gradient = run(GRADIENTS, w, v, v, function)
+    assert np.isfinite(gradient).all()
 
 
 def test_float32_that_is_subnormal_counts(rng):

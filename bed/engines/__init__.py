@@ -330,6 +330,7 @@ register(
         needs=(_CUPY, ("numba_cuda", _CUDA_EXTRAS)),
         max_n=128,
         stages=True,
+        functions=True,
     )
 )
 register(

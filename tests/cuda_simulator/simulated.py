@@ -26,7 +26,8 @@ class SimulatedEngine(Engine):
     """An engine of these tests; `load` knows where it is."""
 
     def load(self, function="eigh"):
-        return getattr(launchers, function)
+        found = [m for m in (launchers, functions, gradients) if hasattr(m, function)]
+        return getattr(found[-1], function)
 
 
 ENGINE = SimulatedEngine(
@@ -35,6 +36,7 @@ ENGINE = SimulatedEngine(
     "the kernels of numba_cuda, run by Numba's simulator",
     max_n=128,
     stages=True,
+    functions=True,
 )
 
 
@@ -94,6 +96,9 @@ def _jit(function=None, *, max_registers=None, **options):
 _simulator_jit, cuda.jit = cuda.jit, _jit
 kernelapi.FakeCUDAShared = DirtyShared
 launchers = emulated.engine_module("eigh", "numba_cuda")
-launchers.cupy = types.SimpleNamespace(empty=_dirty, zeros=np.zeros)
+functions = emulated.engine_module("spectral", "numba_cuda")
+gradients = emulated.engine_module("spectral_vjp", "numba_cuda")
+for module in (launchers, functions, gradients):
+    module.cupy = types.SimpleNamespace(empty=_dirty, zeros=np.zeros)
 launchers._launch.launch = _launch
 launchers._launch.on_device = contextlib.nullcontext

@@ -17,16 +17,20 @@ CUTOFF = 8.0
 # Values of bed::Kind in src/gradient.cuh.
 OF_FUNCTION, OF_DIFFERENCES, OF_EIGH = range(3)
 
+# Whose domain is looked at where the function does not count.
+_EVERYWHERE = Spectral(Function.IDENTITY)
+
 
 def spectral_vjp(w, v, g, function, differences=None, *, out=None):
     """V (L ∘ (Vᴴ herm(g) V)) Vᴴ of CuPy arrays; see the contract in `bed.engines`."""
-    kind = OF_FUNCTION if differences is None else OF_DIFFERENCES
-    return _gradient(w, v, g, differences, kind, function, out)
+    if differences is None:
+        return _gradient(w, v, g, None, OF_FUNCTION, function, out)
+    return _gradient(w, v, g, differences, OF_DIFFERENCES, _EVERYWHERE, out)
 
 
 def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
     """The gradient of a loss of `w` and `v`; see the contract in `bed.engines`."""
-    return _gradient(w, v, grad_v, grad_w, OF_EIGH, Spectral(Function.IDENTITY), out)
+    return _gradient(w, v, grad_v, grad_w, OF_EIGH, _EVERYWHERE, out)
 
 
 def _gradient(w, v, g, beside, kind, function, out):

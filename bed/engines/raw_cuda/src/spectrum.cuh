@@ -36,12 +36,16 @@ struct Spectral {
     return (band >= R(0) && x < R(0)) || (singular && x == R(0));
   }
   BED_DEVICE R value_at(R x, R s) const { return value(f, meant(x, s)); }
-  // f[x, y] of two eigenvalues.
+  // f[x, y] of two eigenvalues. Where both are below the floor it is zero, although f′
+  // may be infinite there.
   BED_DEVICE R slope(R x, R y, R s) const {
-    const R inner = difference(f, meant(x, s), meant(y, s));
-    if (floor < R(0)) return inner;
-    const R a = x < y ? y : x, b = x < y ? x : y;
-    return inner * clamp_difference(a, b, lifted_to(s), Range<R>::huge);
+    R lifted = 1;
+    if (floor >= R(0)) {
+      const R a = x < y ? y : x, b = x < y ? x : y;
+      lifted = clamp_difference(a, b, lifted_to(s), Range<R>::huge);
+    }
+    if (lifted == R(0)) return lifted;
+    return lifted * difference(f, meant(x, s), meant(y, s));
   }
 };
 
