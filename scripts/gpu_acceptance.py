@@ -39,6 +39,7 @@ PARTS = {
     "sanitizer": ("sanitizer", "sanitizer"),
     "overhead": ("overhead", "overhead"),
     "numba_times": ("numba_times", "times"),
+    "function_times": ("function_times", "times"),
     "timings": ("timings", "timings"),
 }
 # Seconds beyond the budget after which a part that hangs is ended.

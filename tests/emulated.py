@@ -136,34 +136,38 @@ def functions_module(name):
 
 
 def _launch(layout, size, *arguments):
-    """As the engine's, of kernels that keep subnormal numbers.
-
-    What a kernel may write starts as NaN, unless it is an input too.
-    """
-    found = kernel(layout.source, layout.expression)
-    inputs, outputs, places = {}, {}, []
-    for parameter, x in zip(found.parameters, arguments, strict=True):
-        if isinstance(x, np.ndarray) and not parameter.is_const:
-            outputs[id(x)] = x
-    for x in arguments:
-        if isinstance(x, np.ndarray) and id(x) in outputs:
-            inputs.setdefault(id(x), 0)
-            inputs[id(x)] += 1
-    buffers = {
-        key: Buffer.of(x) if inputs[key] > 1 else Buffer(x.shape, x.dtype)
-        for key, x in outputs.items()
-    }
-    for x in arguments:
-        if isinstance(x, np.ndarray):
-            places.append(buffers.get(id(x)) or input_pointer(x, x.dtype))
-        else:
-            places.append(x)
+    """As the engine's."""
     grid = -(-size // layout.matrices)
-    found(grid, layout.threads, layout.shared, places, seed=next(_seeds))
-    for key, buffer in buffers.items():
-        if inputs[key] == 1:
+    found = kernel(layout.source, layout.expression)
+    run_exact(found, (grid, layout.threads, layout.shared), arguments)
+
+
+def run_exact(kernel, sizes, arguments):
+    """Run a kernel that keeps subnormal numbers on arrays of the host, and on numbers.
+
+    What it may write starts as NaN, unless it is an input too.
+    """
+    outputs = {
+        id(x): x
+        for parameter, x in zip(kernel.parameters, arguments, strict=True)
+        if isinstance(x, np.ndarray) and not parameter.is_const
+    }
+    names = [id(x) for x in arguments]
+    buffers = {
+        name: Buffer.of(x) if names.count(name) > 1 else Buffer(x.shape, x.dtype)
+        for name, x in outputs.items()
+    }
+    there = [
+        buffers.get(id(x)) or input_pointer(x, x.dtype)
+        if isinstance(x, np.ndarray)
+        else x
+        for x in arguments
+    ]
+    kernel(*sizes, there, seed=next(_seeds))
+    for name, buffer in buffers.items():
+        if names.count(name) == 1:
             assert not buffer.unwritten().any(), "the kernel left an output unwritten"
-        outputs[key][...] = buffer.array
+        outputs[name][...] = buffer.array
 
 
 def _itself(x):

@@ -73,6 +73,11 @@ PARTS = {
         ("tests/test_engines.py",),
         "(raw_cuda-9-f4 or real_matrices) and raw_cuda",
     ),
+    "functions": Tests(
+        "Functions of matrices and their gradients, in every kernel; the contract",
+        ("tests/gpu/test_functions.py", "tests/test_functions_contract.py"),
+        "subnormal or (gpu and 3-f4) or (raw_cuda and 3-f4)",
+    ),
     "stages": Tests(
         "The engine of a Numba kernel for each stage, n to 128",
         ("tests/gpu/test_stages_engine.py",),

@@ -11,14 +11,17 @@ seen. Times are those of NumPy and mean nothing.
 runs the tests of GPUs on it.
 """
 
+import atexit
 import importlib.machinery
 import importlib.util
+import os
 import sys
+import tempfile
 import types
 
 import numpy as np
 
-from . import arrays, kernels, memory, streams
+from . import arrays, functions, kernels, memory, streams
 
 # Engines that do not launch by CuPy, by the names of their packages.
 SUBSTITUTED = ("numba_cuda",)
@@ -70,6 +73,9 @@ def empty_module(name):
 
 def install():
     """Make `import cupy` find the stand-in, and engines that need more a substitute."""
+    scratch = tempfile.TemporaryDirectory(prefix="bed-stand-in-")
+    atexit.register(scratch.cleanup)
+    os.environ["CUPY_CACHE_DIR"] = scratch.name
     for package in SUBSTITUTED:
         name = f"bed.engines.{package}"
         sys.modules[name] = engine(name)
@@ -92,6 +98,9 @@ def install():
         Stream=streams.Stream,
         get_current_stream=streams.current_stream,
         get_elapsed_time=lambda begin, end: (end.time - begin.time) * 1e3,
+        compiler=types.SimpleNamespace(
+            compile_using_nvrtc=functions.compile_using_nvrtc
+        ),
         nvrtc=types.SimpleNamespace(getVersion=lambda: (0, 0)),
         runtime=types.SimpleNamespace(
             driverGetVersion=lambda: 0,

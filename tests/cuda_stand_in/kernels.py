@@ -3,29 +3,25 @@
 import ctypes
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 
+from . import functions
 from .memory import at
 from .streams import Device, current_stream
 
 # Dynamic shared memory that a kernel may have without asking.
 DEFAULT_SHARED = 48 * 1024
 
-TYPES = {
-    "float": "f4",
-    "double": "f8",
-    "Complex<float>": "c8",
-    "Complex<double>": "c16",
-}
-
 
 class RawModule:
     """Kernels of bed by the CPU engine or the emulator, those of scripts in NumPy."""
 
-    def __init__(self, *, code, options=(), name_expressions=()):
+    def __init__(self, *, code="", path=None, options=(), name_expressions=()):
         del options
-        self.code, self.names = code, name_expressions
+        self.code = code if path is None else Path(path).read_text()
+        self.names = name_expressions
 
     def get_function(self, name):
         return Kernel(name, self.code, (self.code, self.names, name))
@@ -40,6 +36,8 @@ class Kernel:
         self.kernel, self.device = kernel, Device()
         if name in OWN:
             self.run = without_launch(OWN[name])
+        elif name.startswith("bed::spectral"):
+            self.run = functions.emulated_kernel(name, code)
         elif os.environ.get("BED_STAND_IN_KERNELS") == "emulated":
             self.run = emulated_kernel(name, code)
         else:
@@ -71,7 +69,7 @@ def parameters(expression):
     element = re.match(
         r"bed::eigh_\w+<(?:bed::)?(float|double|Complex<\w+>)", expression
     )
-    return np.dtype(TYPES[element[1]]), expression.endswith("true>")
+    return np.dtype(functions.TYPES[element[1]]), expression.endswith("true>")
 
 
 def arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage):

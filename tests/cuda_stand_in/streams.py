@@ -72,6 +72,7 @@ class Device:
     """One of two; arrays and loaded kernels belong to the one that is current."""
 
     current: list = [0]  # noqa: RUF012
+    compute_capability = "90"
 
     def __init__(self, index=None):
         self.id = Device.current[-1] if index is None else index

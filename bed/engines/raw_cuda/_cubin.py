@@ -29,14 +29,14 @@ def compiled(code: str, expression: str, options: tuple[str, ...]) -> tuple[str,
     cupy.cuda.compiler.CompileException
         With the compiler's log.
     """
-    from cupy import __version__
-    from cupy.cuda import Device, compiler, nvrtc
+    import cupy
 
-    key = (__version__, nvrtc.getVersion(), Device().compute_capability, options)
+    versions = cupy.__version__, cupy.cuda.nvrtc.getVersion()
+    key = (*versions, cupy.cuda.Device().compute_capability, options)
     text = repr((key, expression, code)).encode()
     folder = _folder() / f"bed-{hashlib.sha256(text).hexdigest()[:32]}"
     if not folder.exists():
-        binary, names = compiler.compile_using_nvrtc(
+        binary, names = cupy.cuda.compiler.compile_using_nvrtc(
             code, options, name_expressions=(expression,)
         )
         _store(folder, {"kernel.cubin": binary, "name": names[expression].encode()})
