@@ -13,6 +13,7 @@ from bed._derivative import gaps
 from bed._functions import BAND, Function, Spectral
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian
+from cuda_emulator import EmulatorError
 from matrix_functions import (
     FUNCTIONS,
     adjoint,
@@ -297,3 +298,46 @@ def test_codes_are_those_of_the_kernel():
     names = {k.upper(): int(v) for k, v in re.findall(r"(\w+) = (\d+)", body)}
     assert names == {k: getattr(gradients, k) for k in names}
     assert len(names) == 3
+
+
+@pytest.mark.parametrize("name", [PRODUCTS, GRADIENTS])
+@pytest.mark.parametrize("n", [3, 6])
+def test_a_race_in_the_kernels_is_seen(tmp_path, rng, name, n):
+    """Without any one of the barriers, results are wrong or refused.
+
+    By the floor all depends on the largest eigenvalue.
+    """
+    for file in emulated.SOURCES.iterdir():
+        (tmp_path / file.name).write_text(file.read_text())
+    choose = layouts.product if name == PRODUCTS else layouts.vjp
+    layout = choose(n, np.dtype("f8"))
+    w, v = decomposed(rng, 2 * layout.matrices, n, "f8")
+    g = [] if name == PRODUCTS else [general(rng, v.shape, "f8")]
+    function = SQRT._replace(floor=1e15 if name == PRODUCTS else 1e14)
+
+    def result(seed):
+        kernel = cuda_emulator.load(
+            tmp_path / layout.source, layout.expression, (tmp_path,)
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(emulated, "kernel", lambda *_: kernel)
+            patch.setattr(emulated, "_seeds", iter([seed]))
+            found = run(name, w, v, *g, function)
+        return found[0] if name == PRODUCTS else found
+
+    def is_right():
+        try:
+            return all(np.array_equal(result(seed), expected) for seed in range(4))
+        except (AssertionError, EmulatorError):
+            return False
+
+    expected = result(0)
+    assert is_right()
+    text = (tmp_path / layout.source).read_text()
+    barriers = list(re.finditer(r"__syncthreads\(\);", text))
+    assert len(barriers) >= 2
+    for barrier in barriers:
+        changed = text[: barrier.start()] + ";" + text[barrier.end() :]
+        (tmp_path / layout.source).write_text(changed)
+        line = text[: barrier.start()].count("\n") + 1
+        assert not is_right(), f"barrier in line {line}"

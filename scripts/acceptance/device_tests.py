@@ -76,7 +76,7 @@ PARTS = {
     "functions": Tests(
         "Functions of matrices and their gradients, in every kernel; the contract",
         ("tests/gpu/test_functions.py", "tests/test_functions_contract.py"),
-        "subnormal or (gpu and 3-f4) or (raw_cuda and 3-f4)",
+        "float32_that_is or raw_cuda-3-f4",
     ),
     "stages": Tests(
         "The engine of a Numba kernel for each stage, n to 128",

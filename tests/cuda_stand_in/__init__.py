@@ -61,7 +61,27 @@ def engine(name):
 
     module = types.ModuleType(name)
     module.eigh = eigh
+    for function in ("spectral", "spectral_product", "spectral_vjp", "eigh_vjp"):
+        setattr(module, function, by_the_cpu_engine(function))
     return module
+
+
+def by_the_cpu_engine(name):
+    """One of its functions of matrices, which waits for what is queued."""
+
+    def function(*arguments, out=None):
+        from bed.engines import numba_cpu
+
+        streams.current_stream().synchronize()
+        there = arrays.bare(arguments)
+        found = getattr(numba_cpu, name)(*there, out=arrays.bare(out))
+        if out is not None:
+            return out
+        found = found if isinstance(found, tuple) else (found,)
+        back = tuple(map(arrays.Array.of, found))
+        return back if len(back) > 1 else back[0]
+
+    return function
 
 
 def empty_module(name):
