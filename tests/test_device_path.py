@@ -52,6 +52,18 @@ def test_the_zoo_through_the_kernels():
     assert counts == {"passed": len(KERNELS)}, output
 
 
+@pytest.mark.skipif(
+    cuda_emulator.missing() is not None,
+    reason=f"the CUDA emulator {cuda_emulator.missing()}",
+)
+def test_functions_of_matrices_through_the_kernels():
+    names = "float32_that_is or (gradients and (3-f4 or 5-c16)) or (bits and 6-f8)"
+    words = "tests/gpu/test_functions.py", "-k", names
+    counts, output = pytest_on_the_stand_in(*words)
+    assert counts.keys() <= {"passed", "deselected"}, output
+    assert counts["passed"] == 6, output
+
+
 WRONG = """
 from bed.engines import numba_cpu
 right = numba_cpu.eigh
