@@ -61,7 +61,7 @@ def test_functions_of_matrices_through_the_kernels():
     words = "tests/gpu/test_functions.py", "-k", names
     counts, output = pytest_on_the_stand_in(*words)
     assert counts.keys() <= {"passed", "deselected"}, output
-    assert counts["passed"] == 6, output
+    assert counts["passed"] >= 6, output
 
 
 WRONG = """
