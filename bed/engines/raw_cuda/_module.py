@@ -7,8 +7,8 @@ from ._cubin import compiled
 
 # The one list of compiler flags. CuPy adds -ftz=true (float32 subnormals are flushed),
 # the architecture and that functions are for the device; the sources are written for
-# that. NVRTC up to 12.8 refuses an option that is given twice. fmad stays on: the sums
-# rely on nothing finer than eps.
+# that, but for those of `exact_kernel`. NVRTC up to 12.8 refuses an option that is
+# given twice. fmad stays on: the sums rely on nothing finer than eps.
 OPTIONS = ("-std=c++17",)
 
 # Above this much dynamic shared memory (bytes) a kernel has to ask for it.

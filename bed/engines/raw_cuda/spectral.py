@@ -4,7 +4,7 @@ import cupy
 import numpy as np
 
 from bed._functions import BAND, Spectral
-from bed.engines._outputs import allocate
+from bed.engines._outputs import allocate, real_dtype
 
 from . import _launch
 from ._spectral_layouts import product
@@ -26,7 +26,7 @@ def spectral(a, uplo, function, *, out=None):
         else:
             f, w, v, status = out
         solved = (
-            cupy.empty((batch, n), np.dtype(f.dtype.char.lower())) if w is None else w,
+            cupy.empty((batch, n), real_dtype(f.dtype)) if w is None else w,
             f if v is None else v,
             status,
         )
