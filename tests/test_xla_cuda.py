@@ -23,6 +23,7 @@ from bed.autograd.jax.xla import c_api, ffi  # noqa: E402
 from bed.autograd.jax.xla import eigh as xla_eigh  # noqa: E402
 
 DEVICE = 3
+AS_FOR_CUDA = partial(rules._call_in_place, rules._solve_now, platform="cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +150,7 @@ def test_another_xla_is_refused_with_a_warning(rng, monkeypatch, change, reason)
     monkeypatch.setattr(ffi, *change)
     a = random_hermitian(rng, (3, 5, 5), "f8")
     expected = bed.eigh(a)
-    with xla_on_cpu.compiled_by(partial(rules._call_in_place, platform="cuda")):
+    with xla_on_cpu.compiled_by(AS_FOR_CUDA):
         with pytest.warns(RuntimeWarning, match=f"copy to the host and back.*{reason}"):
             result = jax.jit(bed.eigh)(a)
     assert_same_bits(tuple(np.asarray(x) for x in result), tuple(expected))
@@ -160,7 +161,7 @@ def test_without_cupy_a_warning_says_what_to_install(rng, monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda module: None)
     a = random_hermitian(rng, (3, 5, 5), "f8")
     xla_on_cpu.engine(monkeypatch, engines._REGISTRY["numba_cpu"].load())
-    with xla_on_cpu.compiled_by(partial(rules._call_in_place, platform="cuda")):
+    with xla_on_cpu.compiled_by(AS_FOR_CUDA):
         with pytest.warns(RuntimeWarning, match="needs cupy: pip install"):
             w, v = jax.jit(lambda a: bed.eigh(a, driver="temporary"))(a)
     assert_eigh(a, np.asarray(w), np.asarray(v))

@@ -262,14 +262,15 @@ def _call_in_place(solve_now, context, *operands, platform, **options):
     return xla.lower(context, *operands, device=platform, **options)
 
 
-def _register(platform):
-    rule = partial(_call_in_place, _solve_now, platform=platform)
-    mlir.register_lowering(_solve_p, rule, platform=platform)
+def register_lowering(primitive, solve_now):
+    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
+    mlir.register_lowering(primitive, _refuse)
+    for platform in ("cpu", "cuda"):
+        rule = partial(_call_in_place, solve_now, platform=platform)
+        mlir.register_lowering(primitive, rule, platform=platform)
 
 
-mlir.register_lowering(_solve_p, _refuse)
-_register("cpu")
-_register("cuda")
+register_lowering(_solve_p, _solve_now)
 
 
 def _solve_mapped(arguments, axes, **options):
