@@ -9,6 +9,8 @@ import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from .._functions import Spectral
 from .._status import Status
 from ..engines import Engine, allocate, get
@@ -46,9 +48,10 @@ def spectral_received(received: Received, uplo, check, driver, functions, keep):
             a.astype(dtype, copy=False), uplo, leading, received.dtype, received.error
         )
     results = [received.empty((*leading, n, n), dtype) for _ in functions]
-    w, v, status = allocate(received.empty, (*leading, n), dtype)
-    if not keep and len(functions) == 1:
-        w = v = None
+    if keep or len(functions) > 1:
+        w, v, status = allocate(received.empty, (*leading, n), dtype)
+    else:
+        w, v, status = None, None, received.empty(leading, np.dtype("i4"))
     outputs = (*results, w, v, status)
     a = array_for(engine, a, dtype)
 
@@ -70,13 +73,20 @@ def spectral_vjp(
     library: Library, w, v, g, function: Spectral, driver, differences=None
 ):
     """The derivative in the direction g, or the gradient of ⟨g, f⟩."""
-
-    def solver(engine, arrays, out):
-        vjp = _function_of(engine, "spectral_vjp")
-        vjp(*arrays[:3], function, *arrays[3:], out=out[0])
-
     arrays = (w, v, g) if differences is None else (w, v, g, differences)
+    solver = functools.partial(_spectral_vjp, function)
     return _from_decomposition(library, arrays, driver, solver)
+
+
+def spectral_vjp_received(received: Received, arrays, function: Spectral, driver):
+    """The same for open arrays w, v, g and perhaps differences; `received` is v."""
+    solver = functools.partial(_spectral_vjp, function)
+    return _received(received, arrays, driver, solver)
+
+
+def _spectral_vjp(function, engine, arrays, out):
+    vjp = _function_of(engine, "spectral_vjp")
+    vjp(*arrays[:3], function, *arrays[3:], out=out[0])
 
 
 @opaque
@@ -98,18 +108,23 @@ def _from_decomposition(library, arrays, driver, solver):
     received = library.receive(arrays[1])
     others = [library.receive(x).array for x in arrays]
     with received.running():
-        v = received.array
-        leading, dtype = v.shape[:-2], v.dtype
-        real = dtype.type(0).real.dtype
-        engine = choose(v.shape[-1], dtype, received.device, driver=driver).engine
-        axes, batch = len(leading), math.prod(leading)
-        opened = []
-        for x in others:
-            x = x.astype(dtype if x.dtype.kind == "c" else real, copy=False)
-            opened.append(x if axes == 1 else x.reshape(batch, *x.shape[axes:]))
-        outputs = (received.empty(v.shape, dtype),)
-        solver = functools.partial(solver, engine, opened)
-        return run(solver, v, outputs, received, leading)[0]
+        return _received(received, others, driver, solver)
+
+
+def _received(received: Received, others, driver, solver):
+    """The same for open arrays, of which the first is v, on their device and stream."""
+    v = received.array
+    leading, dtype = v.shape[:-2], v.dtype
+    real = dtype.type(0).real.dtype
+    engine = choose(v.shape[-1], dtype, received.device, driver=driver).engine
+    axes, batch = len(leading), math.prod(leading)
+    opened = []
+    for x in others:
+        x = x.astype(dtype if x.dtype.kind == "c" else real, copy=False)
+        opened.append(x if axes == 1 else x.reshape(batch, *x.shape[axes:]))
+    outputs = (received.empty(v.shape, dtype),)
+    solver = functools.partial(solver, engine, opened)
+    return run(solver, v, outputs, received, leading)[0]
 
 
 def _function_of(engine: Engine, name: str) -> Callable:

@@ -171,10 +171,15 @@ def _solve_spread(a, uplo, driver, eigenvectors):
 def _outputs(a, *, eigenvectors, **_):
     dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
     real = real_dtype(dtype)
-    batch = a.shape[:-2]
-    shapes = [(a.shape[:-1], real), (a.shape, dtype), (batch, np.dtype("i4"))]
+    shapes = [(a.shape[:-1], real), (a.shape, dtype), (a.shape[:-2], np.dtype("i4"))]
     if not eigenvectors:
         del shapes[1]
+    return placed(a, shapes)
+
+
+def placed(a, shapes):
+    """Results of shapes and dtypes that have the leading axes of a, where a is."""
+    batch = a.shape[:-2]
     # Specified where a mesh has explicit axes.
     mesh, spec = a.sharding.mesh, a.sharding.spec
     if any(axis is not None for axis in spec[len(batch) :]):
@@ -253,20 +258,31 @@ def _refuse(context, *_, **__):
     )
 
 
-def _call_in_place(solve_now, context, *operands, platform, **options):
+def _call_in_place(
+    solve_now,
+    context,
+    *operands,
+    platform,
+    target=xla.TARGET,
+    lower=xla.lower,
+    **options,
+):
     """A custom call, or if XLA refuses it, the call back."""
-    if reason := xla.problem(platform):
+    if reason := xla.problem(platform, target):
         if platform == "cuda":
             xla.warn_of_copies(reason)
         return _call_back(solve_now, context, *operands, **options)
-    return xla.lower(context, *operands, device=platform, **options)
+    return lower(context, *operands, device=platform, **options)
 
 
-def register_lowering(primitive, solve_now):
-    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
+def register_lowering(primitive, solve_now, **target):
+    """Compile a primitive, of one or two arrays, to what `solve_now` does.
+
+    By the `target` of a custom call and its rule `lower`, if they are not those here.
+    """
     mlir.register_lowering(primitive, _refuse)
     for platform in ("cpu", "cuda"):
-        rule = partial(_call_in_place, solve_now, platform=platform)
+        rule = partial(_call_in_place, solve_now, platform=platform, **target)
         mlir.register_lowering(primitive, rule, platform=platform)
 
 

@@ -98,26 +98,28 @@ def _factor(k: int) -> str:
 
 
 @cache
-def problem(platform: str) -> str | None:
+def problem(platform: str, target: str = TARGET) -> str | None:
     """Why the handler cannot be used on a platform, or None, once it is registered.
 
     Parameters
     ----------
     platform : {"cuda", "cpu"}
+    target : str
+        A name of `HANDLERS`.
     """
     try:
         if platform == "cuda":
             get("raw_cuda").load()  # needs CuPy, and says how to get it
             # A CUDA plugin that is still to be loaded asks for the version then, where
             # a refusal would break JAX. XLA on the CPU, of the same release, asks now.
-            if reason := problem("cpu"):
+            if reason := problem("cpu", target):
                 return reason
         jax.ffi.register_ffi_target(
-            TARGET,
-            ffi.capsule(HANDLERS[platform]),
+            target,
+            ffi.capsule(HANDLERS[target][platform]),
             platform={"cuda": "CUDA"}.get(platform, platform),
         )
-        jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
+        jax.ffi.register_ffi_target_as_batch_partitionable(target)
     except Exception as error:  # of XLA, of a CuPy without its libraries
         return f"{type(error).__name__}: {error}"
     return None
@@ -133,20 +135,20 @@ def warn_of_copies(reason: str) -> None:
     )
 
 
-def _solve_host(call: ffi.Call) -> None:
+def _on_host(solve, call: ffi.Call) -> None:
     # XLA calls from threads that flush subnormal numbers, which changes bits.
     with default_float_mode():
-        _solve(call, "cpu", _host_array)
+        solve(call, "cpu", _host_array)
 
 
-def _solve_cuda(call: ffi.Call) -> None:
+def _on_cuda(solve, call: ffi.Call) -> None:
     import cupy
 
     number = call.device()
     with ExitStack() as stack:
         stack.enter_context(cupy.cuda.Device(number))
         stack.enter_context(foreign_stream(call.stream(), number))
-        _solve(call, "cuda", partial(_device_array, cupy, number))
+        solve(call, "cuda", partial(_device_array, cupy, number))
 
 
 def _solve(call: ffi.Call, device: str, array) -> None:
@@ -194,9 +196,14 @@ def _device_array(cupy, number, address, shape, dtype):
     return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
 
-HANDLERS = {
-    "cpu": ffi.handler(_solve_host),
-    "cuda": ffi.handler(_solve_cuda),
-}
+def handlers(solve) -> dict:
+    """Of a function like `_solve`, for each platform."""
+    return {
+        "cpu": ffi.handler(partial(_on_host, solve)),
+        "cuda": ffi.handler(partial(_on_cuda, solve)),
+    }
+
+
+HANDLERS = {TARGET: handlers(_solve)}
 
 problem("cpu")  # registered now, for programs that were compiled elsewhere

@@ -1,0 +1,191 @@
+"""Functions of matrices under JAX's jit, grad, vmap, jvp, and what these compose to.
+
+Two primitives, as that of `eigh` beside this file: the functions f(A) of a matrix, and
+the derivative of one of them, V (L ∘ (Vᴴ T V)) Vᴴ. That is linear in T and its own
+transpose, but for JAX's conjugates. With respect to A its derivative is D²f(A)[Z, T] in
+functions that JAX knows. Eigenvalues and eigenvectors are constants to both, which is
+what keeps them exact where eigenvalues coincide; `_attached` gives them derivatives for
+third ones.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+
+from ..._derivative.divided_differences import values
+from ..._derivative.matfun import spectral_second
+from ..._derivative.method import Method
+from ..._dispatch import matfun as dispatch
+from ..._dispatch.dtypes import compute_dtype
+from ..._dispatch.interop import library_of
+from ...engines import real_dtype
+from ._failed import nan_where_failed
+from ._linear import _at_front as at_front
+from .eigh import _differentials as differentials
+from .eigh import _opened as opened
+from .eigh import _raise_on_failure as raise_on_failure
+from .eigh import placed, register_lowering
+from .xla import matfun as xla
+
+
+def spectral(a: jax.Array, uplo, check, driver, functions):
+    """``(*results, status)`` of functions, from one decomposition.
+
+    dtypes, checks, meshes, failures and exports are as for `eigh` beside this file; the
+    custom calls are ``bed_spectral`` and ``bed_spectral_vjp``.
+    """
+    x, uplo = opened(a, uplo, check)
+    options = {"uplo": uplo, "driver": driver, "functions": tuple(functions)}
+    found = _spectral_p.bind(x, keep=len(functions) > 1, **options)
+    results, status = found[: len(functions)], found[-1]
+    if check:
+        raise_on_failure(a, uplo, check, status)
+    return *results, status
+
+
+# Of one array (..., n, n) to the results, w and v if they are kept, and the status. Of
+# more than one function they are kept.
+_spectral_p = Primitive("bed_spectral")
+_spectral_p.multiple_results = True
+
+# Of (a, w, v, t) to a list of one array.
+_vjp_p = Primitive("bed_spectral_vjp")
+_vjp_p.multiple_results = True
+
+
+@_spectral_p.def_impl
+def _spectral_now(a, *, uplo, driver, functions, keep):
+    library = library_of(a)
+    if library.spreads(a):
+        options = uplo, driver, functions, keep
+        with jax.disable_jit(False):
+            return _spectral_spread(a, *options)
+    results = dispatch.spectral(library, a, uplo, False, driver, functions, keep)
+    return [x for x in results if x is not None]
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def _spectral_spread(a, uplo, driver, functions, keep):
+    """For arrays with parts on several devices: each solves what it has."""
+    options = {"uplo": uplo, "driver": driver, "functions": functions}
+    return _spectral_p.bind(a, keep=keep, **options)
+
+
+@_vjp_p.def_impl
+def _vjp_now(a, w, v, t, *, function, driver):
+    with jax.ensure_compile_time_eval():
+        w, v, t = (jnp.asarray(x) for x in (w, v, t))
+    library = library_of(v)
+    if any(library.spreads(x) for x in (w, v, t)):
+        with jax.disable_jit(False):
+            return _vjp_spread(a, w, v, t, function, driver)
+    return [dispatch.spectral_vjp(library, w, v, t, function, driver)]
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+def _vjp_spread(a, w, v, t, function, driver):
+    return _vjp_p.bind(a, w, v, t, function=function, driver=driver)
+
+
+@_spectral_p.def_abstract_eval
+def _outputs(a, *, functions, keep, **_):
+    dtype = jax.dtypes.canonicalize_dtype(compute_dtype(a.dtype))
+    matrices = (a.shape, dtype)
+    kept = [(a.shape[:-1], real_dtype(dtype)), matrices] if keep else []
+    status = (a.shape[:-2], np.dtype("i4"))
+    return placed(a, [*[matrices] * len(functions), *kept, status])
+
+
+@_vjp_p.def_abstract_eval
+def _vjp_outputs(a, w, v, t, **_):
+    del a, w, t
+    return placed(v, [(v.shape, v.dtype)])
+
+
+def _tangents(primals, tangents, *, functions, keep, driver, **options):
+    options = {**options, "functions": functions, "driver": driver}
+    (a,), (da,) = primals, tangents
+    *results, w, v, status = _spectral_p.bind(a, keep=True, **options)
+    slopes = [derivative(a, w, v, da, f, driver) for f in functions]
+    constants = [w, v, status] if keep else [status]
+    zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in constants]
+    return [*results, *constants], [*slopes, *zeros]
+
+
+def derivative(a, w, v, t, function, driver):
+    """The derivative in the direction t, itself differentiable in a and t."""
+    (found,) = _vjp_p.bind(a, w, v, t, function=function, driver=driver)
+    return found
+
+
+def _vjp_tangents(primals, tangents, *, function, driver):
+    a, w, v, t = primals
+    da, _, _, dt = tangents
+    found = derivative(a, w, v, t, function, driver)
+    slopes = []
+    if type(dt) is not ad.Zero:
+        slopes.append(derivative(a, w, v, dt, function, driver))
+    if type(da) is not ad.Zero:
+        slopes.append(_second(a, w, v, da, t, function))
+    return [found], [sum(slopes[1:], slopes[0])]
+
+
+def _vjp_transpose(cotangents, a, w, v, t, **options):
+    """⟨G, D f(A)[T]⟩ = ⟨D f(A)[G], T⟩, where JAX has conj(G) for G."""
+    del t
+    (g,) = cotangents
+    if type(g) is not ad.Zero:
+        g = jnp.conj(derivative(a, w, v, jnp.conj(g), **options))
+    return None, None, None, g
+
+
+def _second(a, w, v, z, t, function):
+    """D²f(A)[Z, T], linear in z: NaN of what failed, but zero of what is zero."""
+    w, v = _attached(a, w, v)
+    failed = jnp.any(~jnp.isfinite(values(function, w)), axis=-1)
+    unused = ~jnp.any(t != 0, axis=(-1, -2))
+    left_out = failed | unused
+    # In the domain of every function, and then multiplied by zero.
+    w = jnp.where(left_out[..., None], 1, w)
+    v = jnp.where(left_out[..., None, None], 0, v)
+    failed = failed & ~unused
+    with jax.default_matmul_precision("highest"):
+        found = spectral_second(w, v, nan_where_failed(failed, z), t, function)
+    return nan_where_failed(failed, found)
+
+
+@jax.custom_jvp
+def _attached(a, w, v):
+    """w and v, with the derivatives of `bed.eigh`."""
+    del a
+    return w, v
+
+
+@_attached.defjvp
+def _attached_tangents(primals, tangents):
+    w, v = _attached(*primals)
+    with jax.default_matmul_precision("highest"):
+        return (w, v), differentials(w, v, tangents[0], Method())
+
+
+def _mapped(arguments, axes, **options):
+    """Of `jax.vmap`: the mapped axis becomes one more leading axis."""
+    results = _spectral_p.bind(*at_front(arguments, axes), **options)
+    return results, [0] * len(results)
+
+
+def _vjp_mapped(arguments, axes, **options):
+    return _vjp_p.bind(*at_front(arguments, axes), **options), [0]
+
+
+ad.primitive_jvps[_spectral_p] = _tangents
+ad.primitive_jvps[_vjp_p] = _vjp_tangents
+ad.primitive_transposes[_vjp_p] = _vjp_transpose
+batching.primitive_batchers[_spectral_p] = _mapped
+batching.primitive_batchers[_vjp_p] = _vjp_mapped
+register_lowering(_spectral_p, _spectral_now, target=xla.TARGET, lower=xla.lower)
+register_lowering(_vjp_p, _vjp_now, target=xla.VJP_TARGET, lower=xla.lower_vjp)
