@@ -5,16 +5,29 @@ They return JAX arrays, whatever they are given. Nothing of JAX is imported befo
 first call.
 
 The one difference from `bed.eigh` is what is read of a matrix: `bed.eigh` reads one
-triangle, these read the mean of both unless ``symmetrize_input=False``.
+triangle, these read the mean of both unless ``symmetrize_input=False``. So do the
+functions of matrices, `sqrtm` and others, which are those of `bed` but for that.
 """
 
 from typing import Any
 
-from . import _eigh
+from . import _eigh, matfun
 from ._dispatch.dtypes import compute_dtype
 from ._dispatch.normalize import raise_unless_square
 
-__all__ = ["eigh", "eigvalsh"]
+__all__ = [
+    "absm",
+    "clampm",
+    "eigh",
+    "eigvalsh",
+    "expm",
+    "invsqrtm",
+    "logm",
+    "powm",
+    "signm",
+    "sqrtm",
+    "sqrtm_invsqrtm",
+]
 
 _OLDEST = (0, 10)
 _INSTALL = (
@@ -109,6 +122,87 @@ def eigvalsh(
     """
     a, options = _given(a, symmetrize_input, options)
     return _eigh.eigvalsh(a, UPLO or "L", **options)
+
+
+def sqrtm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Principal square root of positive semidefinite matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+    symmetrize_input : bool, optional
+        As for `eigh`.
+    **options
+        What `bed.sqrtm` has: `floor`, `return_info`, `check`, `driver`, and `UPLO`,
+        which counts where `symmetrize_input` is False.
+
+    Returns
+    -------
+    result : jax.Array, shape (..., n, n)
+        With ``return_info=True`` a named tuple ``(result, status)``.
+
+    See Also
+    --------
+    bed.sqrtm : with domain, derivatives and notes.
+
+    Examples
+    --------
+    >>> import bed.jax
+    >>> bed.jax.sqrtm([[4.0, 0.0], [0.0, 9.0]]).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    return _function(matfun.sqrtm, a, symmetrize_input, options)
+
+
+def invsqrtm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Inverse of the principal square root; see `sqrtm` and `bed.invsqrtm`."""
+    return _function(matfun.invsqrtm, a, symmetrize_input, options)
+
+
+def sqrtm_invsqrtm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Both, from one decomposition; see `sqrtm` and `bed.sqrtm_invsqrtm`."""
+    return _function(matfun.sqrtm_invsqrtm, a, symmetrize_input, options)
+
+
+def logm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Principal logarithm; see `sqrtm` and `bed.logm`."""
+    return _function(matfun.logm, a, symmetrize_input, options)
+
+
+def expm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Exponential; see `sqrtm` and `bed.expm`."""
+    return _function(matfun.expm, a, symmetrize_input, options)
+
+
+def powm(a: Any, p: float, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Real power; see `sqrtm` and `bed.powm`."""
+    return _function(matfun.powm, a, symmetrize_input, options, p)
+
+
+def absm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Absolute value; see `sqrtm` and `bed.absm`."""
+    return _function(matfun.absm, a, symmetrize_input, options)
+
+
+def signm(a: Any, symmetrize_input: bool = True, **options: Any) -> Any:
+    """Matrix sign; see `sqrtm` and `bed.signm`."""
+    return _function(matfun.signm, a, symmetrize_input, options)
+
+
+def clampm(
+    a: Any,
+    min: float | None = None,
+    max: float | None = None,
+    symmetrize_input: bool = True,
+    **options: Any,
+) -> Any:
+    """Eigenvalues limited to an interval; see `sqrtm` and `bed.clampm`."""
+    return _function(matfun.clampm, a, symmetrize_input, options, min, max)
+
+
+def _function(function, a, symmetrize, options, *parameters):
+    a, options = _given(a, symmetrize, options)
+    return function(a, *parameters, **options)
 
 
 def _jax():

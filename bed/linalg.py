@@ -1,8 +1,9 @@
 """What bed has of the array API standard's `linalg` extension.
 
 Code that is written against ``xp.linalg`` can be pointed here: the functions take one
-positional array of any library that bed knows and read its lower triangle. Beside them
-stands `eigh_scriptable(a, UPLO)`, for code that `torch.jit.script` compiles.
+positional array of any library that bed knows and read its lower triangle. So do the
+functions of matrices, which the standard does not have. Beside them stands
+`eigh_scriptable(a, UPLO)`, for code that `torch.jit.script` compiles.
 
 Examples
 --------
@@ -14,10 +15,22 @@ array([1., 2.])
 
 from typing import Any, cast
 
-from . import _eigh
-from ._status import EighResult
+from . import _eigh, matfun
+from ._status import EighResult, SqrtmInvsqrtmResult
 
-__all__ = ["eigh", "eigvalsh"]
+__all__ = [
+    "absm",
+    "clampm",
+    "eigh",
+    "eigvalsh",
+    "expm",
+    "invsqrtm",
+    "logm",
+    "powm",
+    "signm",
+    "sqrtm",
+    "sqrtm_invsqrtm",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -53,3 +66,57 @@ def eigh(x: Any, /) -> EighResult:
 def eigvalsh(x: Any, /) -> Any:
     """Eigenvalues of symmetric or Hermitian matrices, ascending; see `bed.eigvalsh`."""
     return _eigh.eigvalsh(x)
+
+
+def sqrtm(x: Any, /) -> Any:
+    """Principal square root of positive semidefinite matrices; see `bed.sqrtm`.
+
+    Parameters
+    ----------
+    x : (..., n, n) array
+
+    Returns
+    -------
+    (..., n, n) array
+    """
+    return matfun.sqrtm(x)
+
+
+def invsqrtm(x: Any, /) -> Any:
+    """Inverse of the principal square root; see `bed.invsqrtm`."""
+    return matfun.invsqrtm(x)
+
+
+def sqrtm_invsqrtm(x: Any, /) -> SqrtmInvsqrtmResult:
+    """Both, from one decomposition; see `bed.sqrtm_invsqrtm`."""
+    return cast(SqrtmInvsqrtmResult, matfun.sqrtm_invsqrtm(x))
+
+
+def logm(x: Any, /) -> Any:
+    """Principal logarithm; see `bed.logm`."""
+    return matfun.logm(x)
+
+
+def expm(x: Any, /) -> Any:
+    """Exponential; see `bed.expm`."""
+    return matfun.expm(x)
+
+
+def powm(x: Any, p: float, /) -> Any:
+    """Real power; see `bed.powm`."""
+    return matfun.powm(x, p)
+
+
+def absm(x: Any, /) -> Any:
+    """Absolute value; see `bed.absm`."""
+    return matfun.absm(x)
+
+
+def signm(x: Any, /) -> Any:
+    """Matrix sign; see `bed.signm`."""
+    return matfun.signm(x)
+
+
+def clampm(x: Any, /, min: float | None = None, max: float | None = None) -> Any:
+    """Eigenvalues limited to an interval; see `bed.clampm`."""
+    return matfun.clampm(x, min, max)
