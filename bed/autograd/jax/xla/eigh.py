@@ -69,7 +69,7 @@ def _partition(operands, results):
     the second tells Shardy how shardings pass through: a factor for each axis of the
     batch, and others, to be whole, for those of the matrices.
     """
-    a, batch = operands[0], operands[0].ndim - 2
+    a, batch = operands[-1], operands[-1].ndim - 2  # the last are matrices
     if not all(isinstance(size, int) for size in a.shape):
         return None  # exported with sizes that are not known
     attributes = {
