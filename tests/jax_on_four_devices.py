@@ -244,3 +244,76 @@ def test_without_jit_and_under_a_guard(rng, wrap):
         with jax.transfer_guard("disallow_explicit"):
             w, v = wrap(bed.eigh)(x)
         _assert_alike((w, v), found)
+
+
+def _functions(a):
+    return bed.expm(a, return_info=True), bed.sqrtm_invsqrtm(a)
+
+
+def _functions_loss(a):
+    return (bed.sqrtm(a) ** 3).sum() + bed.expm(a).sum()
+
+
+def _twice(a):
+    gradient = jax.grad(_functions_loss)
+    return jax.jvp(gradient, (a,), (a,))
+
+
+def _definite(rng):
+    return planted(rng, 1 + np.arange(4) + rng.random((4, 2, 4)) / 2, "f4")
+
+
+@pytest.mark.parametrize("spec", BATCH, ids=str)
+def test_functions_of_matrices_in_parts(rng, spec):
+    a = _definite(rng)
+    x = _split(a, spec)
+    expected = tuple(jax.tree.leaves(_functions(a)))
+    for wrap in (lambda f: f, jax.jit):
+        found = jax.tree.leaves(wrap(_functions)(x))
+        assert_same_bits(tuple(np.asarray(y) for y in found), expected)
+        _assert_alike(found, [x[..., 0, 0] if y.ndim == 2 else x for y in found])
+        for y, z in zip(wrap(_twice)(x), _twice(jnp.asarray(a)), strict=True):
+            assert y.sharding.is_equivalent_to(x.sharding, x.ndim)
+            np.testing.assert_allclose(y, z, rtol=2e-5, atol=1e-3)
+    for function in (_functions, _twice, jax.vmap(jax.grad(_functions_loss))):
+        text = jax.jit(function).lower(x).compile().as_text()
+        assert "bed_spectral" in text
+        # Second derivatives have slices of their own, in a loop.
+        assert not re.findall(r"all-\w+|collective-\w+", text)
+
+
+def test_functions_of_matrices_on_explicit_axes(rng):
+    a = _definite(rng)
+    x = _split(a, P("x", "y"), AxisType.Explicit)
+    with jax.set_mesh(_mesh(AxisType.Explicit)):
+        for wrap in (lambda f: f, jax.jit):
+            for y, z in zip(wrap(_twice)(x), _twice(a), strict=True):
+                assert jax.typeof(y).sharding == jax.typeof(x).sharding
+                np.testing.assert_allclose(y, z, rtol=2e-5, atol=1e-3)
+
+
+def test_functions_of_matrices_inside_shard_map(rng):
+    a = _definite(rng)
+    mapped = jax.jit(
+        jax.shard_map(
+            lambda a: bed.expm(a) @ bed.sqrtm(a),
+            mesh=_mesh(),
+            in_specs=P("x", "y"),
+            out_specs=P("x", "y"),
+        )
+    )
+    for function in (lambda a: bed.expm(a) @ bed.sqrtm(a), mapped):
+        gradient = jax.grad(lambda a, f=function: f(a).sum())
+        found = gradient(a), jax.jvp(gradient, (a,), (a,))[1]
+        if function is not mapped:
+            expected = found
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-3)
+
+
+def test_checks_of_functions_of_parts(rng):
+    x = _split(_definite(rng), P("x"))
+    assert_same_bits(np.asarray(bed.logm(x, check=True)), np.asarray(bed.logm(x)))
+    bad = x.at[2, 1].multiply(-1)
+    with pytest.raises(np.linalg.LinAlgError, match=r"1 of 8.*\(2, 1\).*domain"):
+        bed.logm(bad, check=True)

@@ -62,44 +62,56 @@ def product_jvp(v: Any, g: Any, differences: Any) -> Any:
     return _turned_back(v, _as_of(differences, g) * g)
 
 
-def spectral_second(w: Any, v: Any, z: Any, g: Any, function: Spectral) -> Any:
+def added_up(add: Callable, total: Any, n: int) -> Any:
+    """``add(total, k)`` for k from 0 to n − 1, each with what the last one returned."""
+    for k in range(n):
+        total = add(total, k)
+    return total
+
+
+def spectral_second(
+    w: Any,
+    v: Any,
+    z: Any,
+    g: Any,
+    function: Spectral,
+    loop: Callable = added_up,
+) -> Any:
     """D²f(A)[Z, G], parameters as for `spectral_jvp`; no array is larger than theirs.
 
-    Linear in z and in g, whose Hermitian parts count, and symmetric in them.
+    Linear in z and in g, whose Hermitian parts count, and symmetric in them. `loop` is
+    what stands in for `added_up`, where a library has one of its own.
     """
-    z, g = _turned(v, z), _turned(v, g)
-    if function.function in (Function.SQRT, Function.INVSQRT):
-        inner = _second_of_roots(w, z, g, function)
-    else:
-        inner = summed_seconds(
-            z, g, lambda k: divided_differences.second(function, w, k)
-        )
-    return _turned_back(v, inner)
+
+    def second(k):
+        return divided_differences.second(function, w, k)
+
+    # With a floor the rule of the composition has a term more.
+    if function.function in (Function.SQRT, Function.INVSQRT) and function.floor < 0:
+        z, g = _turned(v, z), _turned(v, g)
+        return _turned_back(v, _second_of_roots(w, z, g, function))
+    return product_second(v, z, g, second, loop)
 
 
-def product_second(v: Any, z: Any, g: Any, second: Callable) -> Any:
+def product_second(
+    v: Any, z: Any, g: Any, second: Callable, loop: Callable = added_up
+) -> Any:
     """The same from second differences: ``second(k)`` is f[wᵢ, wₖ, wⱼ], (..., n, n)."""
-    return _turned_back(v, summed_seconds(_turned(v, z), _turned(v, g), second))
+    z, g = _turned(v, z), _turned(v, g)
 
-
-def summed_seconds(z: Any, g: Any, second: Callable) -> Any:
-    """Σₖ second(k)ᵢⱼ (Ẑᵢₖ Ĝₖⱼ + Ĝᵢₖ Ẑₖⱼ)."""
-    total = 0 * z
-    for k in range(z.shape[-1]):
+    def add(total, k):
+        """second(k)ᵢⱼ (Ẑᵢₖ Ĝₖⱼ + Ĝᵢₖ Ẑₖⱼ)"""
         zg = z[..., :, k, None] * g[..., None, k, :]
         gz = g[..., :, k, None] * z[..., None, k, :]
-        total = total + _as_of(second(k), z) * (zg + gz)
-    return total
+        return total + _as_of(second(k), z) * (zg + gz)
+
+    return _turned_back(v, loop(add, 0 * z, z.shape[-1]))
 
 
 def _second_of_roots(w, z, g, function):
     """M of sqrt and 1/sqrt by two products."""
     xp = array_namespace(w)
-    lifted, floor = divided_differences.arguments(function, w)
-    if floor is not None:  # the rule of the composition has a term more
-        return summed_seconds(
-            z, g, lambda k: divided_differences.second(function, w, k)
-        )
+    lifted, _ = divided_differences.arguments(function, w)
     p = first_differences.sqrt(xp, lifted[..., :, None], lifted[..., None, :])
     p = xp.where(xp.isnan(lifted[..., None]), lifted[..., None], p)
     p = _as_of(p, z)

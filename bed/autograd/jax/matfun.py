@@ -1,11 +1,11 @@
 """Functions of matrices under JAX's jit, grad, vmap, jvp, and what these compose to.
 
-Two primitives, as that of `eigh` beside this file: the functions f(A) of a matrix, and
-the derivative of one of them, V (L ∘ (Vᴴ T V)) Vᴴ. That is linear in T and its own
-transpose, but for JAX's conjugates. With respect to A its derivative is D²f(A)[Z, T] in
-functions that JAX knows. Eigenvalues and eigenvectors are constants to both, which is
+Three primitives, as that of `eigh` beside this file: the functions f(A) of a matrix,
+the derivative D f(A)[T] of one of them, V (L ∘ (Vᴴ T V)) Vᴴ, and D²f(A)[Z, T], which is
+the derivative of that. These are linear in T and in Z, and each is its own transpose,
+but for JAX's conjugates. Eigenvalues and eigenvectors are constants to all, which is
 what keeps them exact where eigenvalues coincide; `_attached` gives them derivatives for
-third ones.
+third ones, which are those of functions that JAX knows.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
+from jax.interpreters import ad, batching, mlir
 
 from ..._derivative.divided_differences import values
 from ..._derivative.matfun import spectral_second
@@ -55,6 +55,9 @@ _spectral_p.multiple_results = True
 # Of (a, w, v, t) to a list of one array.
 _vjp_p = Primitive("bed_spectral_vjp")
 _vjp_p.multiple_results = True
+
+# Of (a, w, v, z, t) to one array.
+_second_p = Primitive("bed_spectral_second")
 
 
 @_spectral_p.def_impl
@@ -130,7 +133,7 @@ def _vjp_tangents(primals, tangents, *, function, driver):
     if type(dt) is not ad.Zero:
         slopes.append(derivative(a, w, v, dt, function, driver))
     if type(da) is not ad.Zero:
-        slopes.append(_second(a, w, v, da, t, function))
+        slopes.append(_second_p.bind(a, w, v, da, t, function=function))
     return [found], [sum(slopes[1:], slopes[0])]
 
 
@@ -143,9 +146,8 @@ def _vjp_transpose(cotangents, a, w, v, t, **options):
     return None, None, None, g
 
 
-def _second(a, w, v, z, t, function):
-    """D²f(A)[Z, T], linear in z: NaN of what failed, but zero of what is zero."""
-    w, v = _attached(a, w, v)
+def _second(w, v, z, t, function):
+    """NaN of what failed, but zero of what is zero."""
     failed = jnp.any(~jnp.isfinite(values(function, w)), axis=-1)
     unused = ~jnp.any(t != 0, axis=(-1, -2))
     left_out = failed | unused
@@ -154,8 +156,47 @@ def _second(a, w, v, z, t, function):
     v = jnp.where(left_out[..., None, None], 0, v)
     failed = failed & ~unused
     with jax.default_matmul_precision("highest"):
-        found = spectral_second(w, v, nan_where_failed(failed, z), t, function)
+        z = nan_where_failed(failed, z)
+        found = spectral_second(w, v, z, t, function, _added_up)
     return nan_where_failed(failed, found)
+
+
+def _added_up(add, total, n):
+    """A loop that is compiled once, whatever the size of the matrices."""
+    return jax.lax.scan(lambda total, k: (add(total, k), None), total, jnp.arange(n))[0]
+
+
+@partial(jax.jit, static_argnames="function")
+def _second_value(a, w, v, z, t, *, function):
+    del a
+    return _second(w, v, z, t, function)
+
+
+def _second_tangents(primals, tangents, *, function):
+    a, w, v, z, t = primals
+    da, _, _, dz, dt = tangents
+    found = _second_p.bind(*primals, function=function)
+    slopes = []
+    if type(dz) is not ad.Zero:
+        slopes.append(_second_p.bind(a, w, v, dz, t, function=function))
+    if type(dt) is not ad.Zero:  # it is symmetric in z and t
+        slopes.append(_second_p.bind(a, w, v, dt, z, function=function))
+    if type(da) is not ad.Zero:
+
+        def of_matrix(a):
+            return _second(*_attached(a, w, v), z, t, function)
+
+        slopes.append(jax.jvp(of_matrix, (a,), (da,))[1])
+    return found, sum(slopes[1:], slopes[0])
+
+
+def _second_transpose(cotangent, a, w, v, z, t, *, function):
+    """⟨G, D²f(A)[Z, T]⟩ = ⟨D²f(A)[G, T], Z⟩."""
+    del z
+    if type(cotangent) is not ad.Zero:
+        g = jnp.conj(cotangent)
+        cotangent = jnp.conj(_second_p.bind(a, w, v, g, t, function=function))
+    return None, None, None, cotangent, None
 
 
 @jax.custom_jvp
@@ -182,6 +223,10 @@ def _vjp_mapped(arguments, axes, **options):
     return _vjp_p.bind(*at_front(arguments, axes), **options), [0]
 
 
+def _second_mapped(arguments, axes, **options):
+    return _second_p.bind(*at_front(arguments, axes), **options), 0
+
+
 ad.primitive_jvps[_spectral_p] = _tangents
 ad.primitive_jvps[_vjp_p] = _vjp_tangents
 ad.primitive_transposes[_vjp_p] = _vjp_transpose
@@ -189,3 +234,11 @@ batching.primitive_batchers[_spectral_p] = _mapped
 batching.primitive_batchers[_vjp_p] = _vjp_mapped
 register_lowering(_spectral_p, _spectral_now, target=xla.TARGET, lower=xla.lower)
 register_lowering(_vjp_p, _vjp_now, target=xla.VJP_TARGET, lower=xla.lower_vjp)
+_second_p.def_impl(_second_value)
+_second_p.def_abstract_eval(
+    lambda a, w, v, z, t, **_: placed(v, [(v.shape, v.dtype)])[0]
+)
+ad.primitive_jvps[_second_p] = _second_tangents
+ad.primitive_transposes[_second_p] = _second_transpose
+batching.primitive_batchers[_second_p] = _second_mapped
+mlir.register_lowering(_second_p, mlir.lower_fun(_second_value, multiple_results=False))
