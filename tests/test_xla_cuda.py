@@ -87,7 +87,7 @@ def as_for_cuda(monkeypatch, cupy):
     engine = engines.get("numba_cpu").load()
     xla_on_cpu.engine(monkeypatch, engine, devices=("cuda",))
     monkeypatch.setattr(xla_eigh, "TARGET", "bed_eigh_of_test_xla_cuda")
-    handler = ffi.capsule(xla_eigh.HANDLERS["bed_eigh"]["cuda"])
+    handler = ffi.capsule(xla_eigh.CALL.cuda)
     jax.ffi.register_ffi_target(xla_eigh.TARGET, handler, platform="cpu")
     with xla_on_cpu.compiled_by(partial(xla_eigh.lower, device="cuda")):
         yield jax.jit(lambda a: bed.eigh(a, driver="temporary"))

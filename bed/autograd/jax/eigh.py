@@ -263,26 +263,32 @@ def _call_in_place(
     context,
     *operands,
     platform,
-    target=xla.TARGET,
+    call=None,
     lower=xla.lower,
     **options,
 ):
     """A custom call, or if XLA refuses it, the call back."""
-    if reason := xla.problem(platform, target):
+    if reason := xla.problem(platform, call):
         if platform == "cuda":
             xla.warn_of_copies(reason)
         return _call_back(solve_now, context, *operands, **options)
     return lower(context, *operands, device=platform, **options)
 
 
-def register_lowering(primitive, solve_now, **target):
-    """Compile a primitive, of one or two arrays, to what `solve_now` does.
+def lowerings(solve_now, **by):
+    """Platforms, None for any, and their rules to compile what `solve_now` does.
 
-    By the `target` of a custom call and its rule `lower`, if they are not those here.
+    By another custom call than that of the solvers if `call` and its rule `lower` are
+    given.
     """
-    mlir.register_lowering(primitive, _refuse)
+    yield None, _refuse
     for platform in ("cpu", "cuda"):
-        rule = partial(_call_in_place, solve_now, platform=platform, **target)
+        yield platform, partial(_call_in_place, solve_now, platform=platform, **by)
+
+
+def register_lowering(primitive, solve_now):
+    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
+    for platform, rule in lowerings(solve_now):
         mlir.register_lowering(primitive, rule, platform=platform)
 
 

@@ -4,7 +4,7 @@ Three primitives, as that of `eigh` beside this file: the functions f(A) of a ma
 the derivative D f(A)[T] of one of them, V (L ∘ (Vᴴ T V)) Vᴴ, and D²f(A)[Z, T], which is
 the derivative of that. These are linear in T and in Z, and each is its own transpose,
 but for JAX's conjugates. Eigenvalues and eigenvectors are constants to all, which is
-what keeps them exact where eigenvalues coincide; `_attached` gives them derivatives for
+what keeps them exact where eigenvalues coincide; `attached` gives them derivatives for
 third ones, which are those of functions that JAX knows.
 """
 
@@ -28,7 +28,7 @@ from ._linear import _at_front as at_front
 from .eigh import _differentials as differentials
 from .eigh import _opened as opened
 from .eigh import _raise_on_failure as raise_on_failure
-from .eigh import placed, register_lowering
+from .eigh import lowerings, placed
 from .xla import matfun as xla
 
 
@@ -147,8 +147,16 @@ def _vjp_transpose(cotangents, a, w, v, t, **options):
 
 
 def _second(w, v, z, t, function):
-    """NaN of what failed, but zero of what is zero."""
     failed = jnp.any(~jnp.isfinite(values(function, w)), axis=-1)
+
+    def second(w, v, z):
+        return spectral_second(w, v, z, t, function, added_up)
+
+    return without_failed(second, failed, w, v, z, t)
+
+
+def without_failed(second, failed, w, v, z, t):
+    """``second(w, v, z)``: NaN of what failed, but zero where z or t is zero."""
     unused = ~jnp.any(t != 0, axis=(-1, -2))
     left_out = failed | unused
     # In the domain of every function, and then multiplied by zero.
@@ -156,16 +164,22 @@ def _second(w, v, z, t, function):
     v = jnp.where(left_out[..., None, None], 0, v)
     failed = failed & ~unused
     with jax.default_matmul_precision("highest"):
-        z = nan_where_failed(failed, z)
-        found = spectral_second(w, v, z, t, function, _added_up)
+        found = second(w, v, nan_where_failed(failed, z))
     return nan_where_failed(failed, found)
 
 
-def _added_up(add, total, n):
+def added_up(add, total, n):
     """A loop that is compiled once, whatever the size of the matrices."""
     return jax.lax.scan(lambda total, k: (add(total, k), None), total, jnp.arange(n))[0]
 
 
+@_second_p.def_abstract_eval
+def _second_output(a, w, v, *_, **__):
+    del a, w
+    return placed(v, [(v.shape, v.dtype)])[0]
+
+
+@_second_p.def_impl
 @partial(jax.jit, static_argnames="function")
 def _second_value(a, w, v, z, t, *, function):
     del a
@@ -184,7 +198,8 @@ def _second_tangents(primals, tangents, *, function):
     if type(da) is not ad.Zero:
 
         def of_matrix(a):
-            return _second(*_attached(a, w, v), z, t, function)
+            values, vectors = attached(a, w, v)
+            return _second(values, vectors, z, t, function)
 
         slopes.append(jax.jvp(of_matrix, (a,), (da,))[1])
     return found, sum(slopes[1:], slopes[0])
@@ -200,15 +215,15 @@ def _second_transpose(cotangent, a, w, v, z, t, *, function):
 
 
 @jax.custom_jvp
-def _attached(a, w, v):
+def attached(a, w, v):
     """w and v, with the derivatives of `bed.eigh`."""
     del a
     return w, v
 
 
-@_attached.defjvp
+@attached.defjvp
 def _attached_tangents(primals, tangents):
-    w, v = _attached(*primals)
+    w, v = attached(*primals)
     with jax.default_matmul_precision("highest"):
         return (w, v), differentials(w, v, tangents[0], Method())
 
@@ -228,17 +243,18 @@ def _second_mapped(arguments, axes, **options):
 
 
 ad.primitive_jvps[_spectral_p] = _tangents
+batching.primitive_batchers[_spectral_p] = _mapped
+
 ad.primitive_jvps[_vjp_p] = _vjp_tangents
 ad.primitive_transposes[_vjp_p] = _vjp_transpose
-batching.primitive_batchers[_spectral_p] = _mapped
 batching.primitive_batchers[_vjp_p] = _vjp_mapped
-register_lowering(_spectral_p, _spectral_now, target=xla.TARGET, lower=xla.lower)
-register_lowering(_vjp_p, _vjp_now, target=xla.VJP_TARGET, lower=xla.lower_vjp)
-_second_p.def_impl(_second_value)
-_second_p.def_abstract_eval(
-    lambda a, w, v, z, t, **_: placed(v, [(v.shape, v.dtype)])[0]
-)
+
 ad.primitive_jvps[_second_p] = _second_tangents
 ad.primitive_transposes[_second_p] = _second_transpose
 batching.primitive_batchers[_second_p] = _second_mapped
+
+for _platform, _rule in lowerings(_spectral_now, call=xla.CALL, lower=xla.lower):
+    mlir.register_lowering(_spectral_p, _rule, platform=_platform)
+for _platform, _rule in lowerings(_vjp_now, call=xla.VJP_CALL, lower=xla.lower_vjp):
+    mlir.register_lowering(_vjp_p, _rule, platform=_platform)
 mlir.register_lowering(_second_p, mlir.lower_fun(_second_value, multiple_results=False))

@@ -9,7 +9,9 @@ out of the memory of the GPU that JAX has left.
 
 import math
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, partial
 
 import jax
@@ -97,29 +99,39 @@ def _factor(k: int) -> str:
     return chr(ord("i") + k) if k < 18 else f"z_{k - 17}"
 
 
+@dataclass(frozen=True, eq=False)
+class CustomCall:
+    """What XLA knows a custom call by, and its handler on each platform."""
+
+    target: str
+    cpu: Callable
+    cuda: Callable
+
+
 @cache
-def problem(platform: str, target: str = TARGET) -> str | None:
+def problem(platform: str, call: CustomCall | None = None) -> str | None:
     """Why the handler cannot be used on a platform, or None, once it is registered.
 
     Parameters
     ----------
     platform : {"cuda", "cpu"}
-    target : str
-        A name of `HANDLERS`.
+    call : CustomCall, optional
+        By default that of the solvers.
     """
+    call = call or CALL
     try:
         if platform == "cuda":
             get("raw_cuda").load()  # needs CuPy, and says how to get it
             # A CUDA plugin that is still to be loaded asks for the version then, where
             # a refusal would break JAX. XLA on the CPU, of the same release, asks now.
-            if reason := problem("cpu", target):
+            if reason := problem("cpu", call):
                 return reason
         jax.ffi.register_ffi_target(
-            target,
-            ffi.capsule(HANDLERS[target][platform]),
+            call.target,
+            ffi.capsule(getattr(call, platform)),
             platform={"cuda": "CUDA"}.get(platform, platform),
         )
-        jax.ffi.register_ffi_target_as_batch_partitionable(target)
+        jax.ffi.register_ffi_target_as_batch_partitionable(call.target)
     except Exception as error:  # of XLA, of a CuPy without its libraries
         return f"{type(error).__name__}: {error}"
     return None
@@ -196,14 +208,12 @@ def _device_array(cupy, number, address, shape, dtype):
     return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def handlers(solve) -> dict:
-    """Of a function like `_solve`, for each platform."""
-    return {
-        "cpu": ffi.handler(partial(_on_host, solve)),
-        "cuda": ffi.handler(partial(_on_cuda, solve)),
-    }
+def custom_call(target: str, solve: Callable) -> CustomCall:
+    """One that calls a function like `_solve`, and is known to XLA on the CPU."""
+    host, cuda = partial(_on_host, solve), partial(_on_cuda, solve)
+    call = CustomCall(target, ffi.handler(host), ffi.handler(cuda))
+    problem("cpu", call)  # registered now, for programs that were compiled elsewhere
+    return call
 
 
-HANDLERS = {TARGET: handlers(_solve)}
-
-problem("cpu")  # registered now, for programs that were compiled elsewhere
+CALL = custom_call(TARGET, _solve)

@@ -76,11 +76,11 @@ def _solve(call: ffi.Call, device: str, array) -> None:
 
 
 def _solve_vjp(call: ffi.Call, device: str, array) -> None:
-    w, v, g = _received(call, device, array)
+    received = _received(call, device, array)  # w, v, g, and perhaps differences
     options = call.attributes()
     (function,) = _decoded(options["functions"])
-    arrays = w.array, v.array, g.array
-    spectral_vjp_received(v, arrays, function, options["driver"])
+    arrays = [x.array for x in received]
+    spectral_vjp_received(received[1], arrays, function, options["driver"])
 
 
 def _received(call, device, array) -> list[Received]:
@@ -98,7 +98,5 @@ def _received(call, device, array) -> list[Received]:
     ]
 
 
-eigh.HANDLERS[TARGET] = eigh.handlers(_solve)
-eigh.HANDLERS[VJP_TARGET] = eigh.handlers(_solve_vjp)
-for target in (TARGET, VJP_TARGET):
-    eigh.problem("cpu", target)  # registered now, as that of `eigh`
+CALL = eigh.custom_call(TARGET, _solve)
+VJP_CALL = eigh.custom_call(VJP_TARGET, _solve_vjp)
