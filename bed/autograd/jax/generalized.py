@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching
 
 from ..._derivative.generalized import eigh_generalized_jvp
 from ..._derivative.method import Method
@@ -21,11 +21,10 @@ from ..._dispatch.normalize import broadcast_leading
 from ._failed import nan_where_failed
 from ._linear import _at_front as at_front
 from ._phase import phase_checked
-from .eigh import _call_in_place as call_in_place
 from .eigh import _opened as opened
 from .eigh import _outputs as outputs
 from .eigh import _raise_on_failure as raise_on_failure
-from .eigh import _refuse as refuse
+from .eigh import register_lowering
 
 
 def eigh(a, b, uplo, check, driver, method: Method, eigenvectors=True):
@@ -115,7 +114,4 @@ def _mapped(arguments, axes, **options):
 
 ad.primitive_jvps[_solve_p] = _tangents
 batching.primitive_batchers[_solve_p] = _mapped
-mlir.register_lowering(_solve_p, refuse)
-for _platform in ("cpu", "cuda"):
-    _rule = partial(call_in_place, _solve_now, platform=_platform)
-    mlir.register_lowering(_solve_p, _rule, platform=_platform)
+register_lowering(_solve_p, _solve_now)

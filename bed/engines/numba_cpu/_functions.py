@@ -161,7 +161,8 @@ def multiply_by_differences(a, work, n, call, lift, const):
                 _difference_by_lane(work, i, j, function, call.first)
                 t = work.tile[0]
             if call.floor >= 0:
-                t = t * _clamp(w[i], w[j], lift, fill(lift, np.inf), const)
+                lifted = _clamp(w[i], w[j], lift, fill(lift, np.inf), const)
+                t = select(lifted == const.zero, const.zero, t * lifted)
             a[i * row + j] = t * a[i * row + j]
             if i != j:
                 a[j * row + i] = t * a[j * row + i]
