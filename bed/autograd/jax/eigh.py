@@ -286,13 +286,8 @@ def lowerings(solve_now, **by):
         yield platform, partial(_call_in_place, solve_now, platform=platform, **by)
 
 
-def register_lowering(primitive, solve_now):
-    """Compile a primitive, of one or two arrays, to what `solve_now` does."""
-    for platform, rule in lowerings(solve_now):
-        mlir.register_lowering(primitive, rule, platform=platform)
-
-
-register_lowering(_solve_p, _solve_now)
+for _platform, _rule in lowerings(_solve_now):
+    mlir.register_lowering(_solve_p, _rule, platform=_platform)
 
 
 def _solve_mapped(arguments, axes, **options):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
+from jax.interpreters import ad, batching, mlir
 
 from ..._derivative.generalized import eigh_generalized_jvp
 from ..._derivative.method import Method
@@ -24,7 +24,7 @@ from ._phase import phase_checked
 from .eigh import _opened as opened
 from .eigh import _outputs as outputs
 from .eigh import _raise_on_failure as raise_on_failure
-from .eigh import register_lowering
+from .eigh import lowerings
 
 
 def eigh(a, b, uplo, check, driver, method: Method, eigenvectors=True):
@@ -114,4 +114,5 @@ def _mapped(arguments, axes, **options):
 
 ad.primitive_jvps[_solve_p] = _tangents
 batching.primitive_batchers[_solve_p] = _mapped
-register_lowering(_solve_p, _solve_now)
+for _platform, _rule in lowerings(_solve_now):
+    mlir.register_lowering(_solve_p, _rule, platform=_platform)
