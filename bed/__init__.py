@@ -6,6 +6,7 @@ from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
 from ._explain import explain, warmup
+from ._funm import funm
 from ._stages import eigh_tridiagonal, tridiagonalize
 from ._status import (
     EighInfoResult,
@@ -47,6 +48,7 @@ __all__ = [
     "eigvalsh",
     "explain",
     "expm",
+    "funm",
     "invsqrtm",
     "logm",
     "powm",

@@ -50,6 +50,7 @@ LAYERS = {
     "_explain": 8,
     "_stages": 8,
     "matfun": 8,
+    "_funm": 9,
     "jax": 9,
     "linalg": 9,
     "": 10,  # the package itself

@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._functions import Spectral
-from .._status import Status
+from .._functions import Function, Spectral
+from .._status import Status, raise_on_failure
 from ..engines import Engine, allocate, get
-from .interop import Library, Received
+from . import solve
+from .interop import Library, Received, library_of, to_host
+from .interop.received import describe
 from .normalize import array_for, normalize, normalize_uplo, raise_unless_check
 from .policy import choose
 from .solve import opaque, run
@@ -22,6 +24,8 @@ from .symmetry import raise_on_asymmetry
 
 # Whose functions the engines without any are given.
 LENT_BY = "reference"
+
+IDENTITY = Spectral(Function.IDENTITY)
 
 
 @opaque
@@ -57,8 +61,8 @@ def spectral_received(received: Received, uplo, check, driver, functions, keep):
 
     def solver(out):
         first, *others, w, v, status = out
-        solve = _function_of(engine, "spectral")
-        solve(a, uplo, functions[0], out=(first, w, v, status))
+        decompose = _function_of(engine, "spectral")
+        decompose(a, uplo, functions[0], out=(first, w, v, status))
         for x, function in zip(others, functions[1:], strict=True):
             again = _function_of(engine, "spectral_product")
             _, lost = again(w, v, function, out=(x, status.copy()))
@@ -68,6 +72,57 @@ def spectral_received(received: Received, uplo, check, driver, functions, keep):
     return outputs if keep else (*outputs[:-3], None, None, outputs[-1])
 
 
+def funm(library: Library, a, uplo, check, driver, f: Callable):
+    """``(result, status)`` of a function that takes an array of eigenvalues."""
+    hermitian = "hermitian" if check == "hermitian" else False
+    raise_unless_check(check)
+    w, v, status = solve.eigh(library, a, uplo, hermitian, driver)
+    values = values_of(f, w)
+    result, found = product(library, values, v, IDENTITY, driver)
+    status = with_values(status, found)
+    if check:
+        received = library.receive(status)
+        with received.running():
+            raise_on_failure(to_host(received.array), received.error)
+    return result, status
+
+
+def values_of(f: Callable, w):
+    """f(w), which has to be an array like w."""
+    values = f(w)
+    if library_of(values).name != library_of(w).name or not hasattr(values, "shape"):
+        raise TypeError(f"f was given {describe(w)} and returned {describe(values)}")
+    if tuple(values.shape) != tuple(w.shape):
+        raise ValueError(
+            f"f has to return what it is given, {describe(w)}, entry by entry; got "
+            f"{describe(values)}"
+        )
+    if "complex" in str(values.dtype):
+        raise TypeError(f"f has to be real, and returned {describe(values)}")
+    return values
+
+
+def with_values(status, found):
+    """The status of eigenvalues, and where they are in order that of their values.
+
+    These are NOT_FINITE where a value is NaN, which is outside of the domain then.
+    """
+    outside = int(Status.DOMAIN) - int(Status.NOT_FINITE)
+    found = found + (found == int(Status.NOT_FINITE)) * found * outside
+    return status + (status == int(Status.OK)) * found
+
+
+@opaque
+def product(library: Library, w, v, function: Spectral, driver):
+    """``(f, status)`` from w and v."""
+
+    def solver(engine, arrays, out):
+        w, v = arrays
+        _function_of(engine, "spectral_product")(w, v, function, out=out)
+
+    return _from_decomposition(library, (w, v), driver, solver, with_status=True)
+
+
 @opaque
 def spectral_vjp(
     library: Library, w, v, g, function: Spectral, driver, differences=None
@@ -75,13 +130,13 @@ def spectral_vjp(
     """The derivative in the direction g, or the gradient of ⟨g, f⟩."""
     arrays = (w, v, g) if differences is None else (w, v, g, differences)
     solver = functools.partial(_spectral_vjp, function)
-    return _from_decomposition(library, arrays, driver, solver)
+    return _from_decomposition(library, arrays, driver, solver)[0]
 
 
 def spectral_vjp_received(received: Received, arrays, function: Spectral, driver):
     """The same for open arrays w, v, g and perhaps differences; `received` is v."""
     solver = functools.partial(_spectral_vjp, function)
-    return _received(received, arrays, driver, solver)
+    return _received(received, arrays, driver, solver)[0]
 
 
 def _spectral_vjp(function, engine, arrays, out):
@@ -100,18 +155,18 @@ def eigh_vjp(library: Library, w, v, grad_w, grad_v, driver):
         _function_of(engine, "eigh_vjp")(w, v, by_w, by_v, out=out[0])
 
     arrays = [x for x in (w, v, grad_w, grad_v) if x is not None]
-    return _from_decomposition(library, arrays, driver, solver)
+    return _from_decomposition(library, arrays, driver, solver)[0]
 
 
-def _from_decomposition(library, arrays, driver, solver):
+def _from_decomposition(library, arrays, driver, solver, with_status=False):
     """Open w, v and what goes with them, and make matrices like v."""
     received = library.receive(arrays[1])
     others = [library.receive(x).array for x in arrays]
     with received.running():
-        return _received(received, others, driver, solver)
+        return _received(received, others, driver, solver, with_status)
 
 
-def _received(received: Received, others, driver, solver):
+def _received(received: Received, others, driver, solver, with_status=False):
     """The same for open arrays, of which the first is v, on their device and stream."""
     v = received.array
     leading, dtype = v.shape[:-2], v.dtype
@@ -123,8 +178,11 @@ def _received(received: Received, others, driver, solver):
         x = x.astype(dtype if x.dtype.kind == "c" else real, copy=False)
         opened.append(x if axes == 1 else x.reshape(batch, *x.shape[axes:]))
     outputs = (received.empty(v.shape, dtype),)
+    if with_status:
+        *_, status = allocate(received.empty, v.shape[:-1], dtype)
+        outputs += (status,)
     solver = functools.partial(solver, engine, opened)
-    return run(solver, v, outputs, received, leading)[0]
+    return run(solver, v, outputs, received, leading)
 
 
 def _function_of(engine: Engine, name: str) -> Callable:

@@ -2,7 +2,7 @@
 
 The derivative is a function of its own, with its own derivative: D²f(A)[Z, G] in torch
 operations. Eigenvalues and eigenvectors are constants to both, which is what keeps them
-exact where eigenvalues coincide; `_Attached` gives them derivatives for third ones.
+exact where eigenvalues coincide; `Attached` gives them derivatives for third ones.
 """
 
 import torch
@@ -44,7 +44,7 @@ class _Rules:
         a, w, v = ctx.saved_tensors
         # torch switches forward mode off around `jvp`, which outer levels need.
         with forward_ad._set_fwd_grad_enabled(True):
-            a, da = _primal(a), da.to(v.dtype)
+            a, da = primal(a), da.to(v.dtype)
             found = [derivative(a, w, v, da, f, ctx.driver) for f in ctx.functions]
         return *found, None, None, None
 
@@ -103,7 +103,7 @@ class _VjpRules:
         a, w, v, g = ctx.saved_tensors
         total = torch.zeros_like(v)
         with forward_ad._set_fwd_grad_enabled(True):
-            a, g = _primal(a), _primal(g)
+            a, g = primal(a), primal(g)
             if dg is not None:
                 dg = dg.to(v.dtype)
                 total = total + derivative(a, w, v, dg, ctx.function, ctx.driver)
@@ -138,7 +138,7 @@ class OperatorSpectralVjp(_VjpRules, torch.autograd.function._SingleLevelFunctio
             return below_autograd(operator, keys, a, w, v, g, *options)
 
 
-class _Attached(torch.autograd.Function):
+class Attached(torch.autograd.Function):
     """``(a, w, v)`` to w and v, with the derivatives of `bed.eigh`."""
 
     @staticmethod
@@ -170,10 +170,10 @@ class _Attached(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        return _Attached.apply(*all_mapped(info, in_dims, arguments)), (0, 0)
+        return Attached.apply(*all_mapped(info, in_dims, arguments)), (0, 0)
 
 
-def _primal(x):
+def primal(x):
     """What was saved of an input, without the tangent that `jvp` is given."""
     return forward_ad.unpack_dual(x).primal
 
@@ -196,7 +196,7 @@ def second_derivative(a, w, v, z, g, function):
     with full_precision(v):
         z, g = z.to(v.dtype), g.to(v.dtype)
         if torch.is_grad_enabled():
-            w, v = _Attached.apply(a, w, v)
+            w, v = Attached.apply(a, w, v)
         return spectral_second(*without_unused(w, v, z), z, g, function)
 
 
