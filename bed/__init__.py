@@ -6,6 +6,7 @@ from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
 from ._explain import explain, warmup
+from ._extremal import eigh_extremal
 from ._funm import funm
 from ._stages import eigh_tridiagonal, tridiagonalize
 from ._status import (
@@ -44,6 +45,7 @@ __all__ = [
     "absm",
     "clampm",
     "eigh",
+    "eigh_extremal",
     "eigh_tridiagonal",
     "eigvalsh",
     "explain",

@@ -59,6 +59,12 @@ def eigvalsh(a, *arguments, driver, **options):
     return fetch(bed.eigvalsh(there, *arguments, driver=str(driver), **options))
 
 
+def eigh_extremal(a, *arguments, driver, **options):
+    """`bed.eigh_extremal`, as above."""
+    there, driver = put(a, driver), str(driver)
+    return fetch(bed.eigh_extremal(there, *arguments, driver=driver, **options))
+
+
 def put(a, driver):
     """A host array in the memory of a driver, with the strides that it has.
 

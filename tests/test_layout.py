@@ -48,6 +48,7 @@ LAYERS = {
     "_generalized": 8,
     "_eigh": 8,
     "_explain": 8,
+    "_extremal": 8,
     "_stages": 8,
     "matfun": 8,
     "_funm": 9,

@@ -39,12 +39,10 @@ OTHER_TYPE = "asks for A B x = λ x or B A x = λ x: bed solves A x = λ B x"
 SKIPPED = {
     "TestScipyEigh.test_wrong_inputs": "nearly all calls have other types of problem "
     "and subsets, which bed does not offer",
-    "TestScipyEigh.test_value_subsets": "bed does not compute subsets",
     "TestScipyEigh.test_eigh_of_sparse": "expects ValueError for an array of "
     "objects, where bed documents TypeError, as for every other dtype",
     "TestScipyEigh.test_various_drivers_generalized type=2": OTHER_TYPE,
     "TestScipyEigh.test_various_drivers_generalized type=3": OTHER_TYPE,
-    "TestScipyEigh.test_eigvalsh_new_args": "bed does not compute subsets",
     "TestScipyBatch.test_eigh fun_n_nout=eigvals,1": "eigvals is another function",
     "TestScipyBatch.test_eigh engine=reference": "expects results that do "
     "not depend on the batch, which this engine does not promise",
@@ -67,19 +65,43 @@ WHOLE_PROBLEM = {
     "overwrite_a": (False, True),
     "overwrite_b": (False, True),
     "type": (1,),
-    "subset_by_index": (None,),
-    "subset_by_value": (None,),
     "driver": (None, "ev", "evd", "evr", "evx", "gv", "gvd", "gvx"),
 }
+WAYS = ("index", "value")  # to choose a subset by
 
 
 def scipy_functions(driver):
     """`scipy.linalg`'s signatures on top of bed."""
 
+    def end_of(w, v, k, which):
+        part = slice(len(w) - k, None) if which == "largest" else slice(k)
+        return w[part], v[:, part]
+
+    def subset(pairs, n, by_index, by_value):
+        """Pairs from an end; of others, and of those by value, a part."""
+        if by_value is not None:
+            w, v = pairs(n, "largest")
+            kept = (w > by_value[0]) & (w <= by_value[1])
+            return w[kept], v[:, kept]
+        first, last = by_index
+        if last == n - 1:
+            return pairs(n - first, "largest")
+        w, v = pairs(last + 1, "smallest")
+        return w[first:], v[:, first:]
+
     def eigh(a, b=None, *, lower=True, eigvals_only=False, check_finite=True, **more):
+        by_index, by_value = (more.pop(f"subset_by_{x}", None) for x in WAYS)
         for name, value in more.items():
             if value not in WHOLE_PROBLEM.get(name, ()):
                 pytest.skip(f"not listed; bed has no {name}={value!r}")
+        if by_index is not None or by_value is not None:
+            options = {"UPLO": "L" if lower else "U", "check": check_finite}
+            pairs = functools.partial(bed.eigh_extremal, a, driver=driver, **options)
+            if b is not None:
+                found = bed.eigh(a, b=b, driver=driver, **options)
+                pairs = functools.partial(end_of, *found)
+            w, v = subset(pairs, len(a), by_index, by_value)
+            return w if eigvals_only else (w, v)
         solve = bed.eigvalsh if eigvals_only else bed.eigh
         uplo = "L" if lower else "U"
         return solve(a, uplo, b=b, check=check_finite, driver=driver)

@@ -1,6 +1,7 @@
 """Everything a caller can get wrong about shapes and options, decided in one place."""
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -193,6 +194,25 @@ def normalize_uplo(uplo: Any) -> str:
         if upper in ("L", "U"):
             return upper
     raise ValueError(f"UPLO must be 'L' or 'U' (either case), got {uplo!r}")
+
+
+def normalize_extremal(k: Any, which: Any, n: int) -> int:
+    """How many of n pairs are asked for, and that they are from an end.
+
+    Raises
+    ------
+    ValueError
+        No whole number from 1 to n, or no end.
+    """
+    try:
+        count = None if isinstance(k, bool) else operator.index(k)
+    except TypeError:
+        count = None
+    if count is None or not 1 <= count <= n:
+        raise ValueError(f"k must be a whole number from 1 to n = {n}, got {k!r}")
+    if not isinstance(which, str) or which not in ("largest", "smallest"):
+        raise ValueError(f"which must be 'largest' or 'smallest', got {which!r}")
+    return count
 
 
 def raise_unless_check(check: Any) -> None:

@@ -1,6 +1,6 @@
 """From a caller's array to results in the caller's library, whatever is solved.
 
-`eigh`, `tridiagonalize` and `eigh_tridiagonal` are for arrays of any library, without
+`eigh`, `eigh_extremal` and the stages are for arrays of any library, without
 derivatives. Each opens its arrays, checks them, chooses an engine and allocates; what
 all have in common after that stands once, in `run`.
 """
@@ -12,7 +12,15 @@ from collections.abc import Callable
 import numpy as np
 
 from .._status import raise_on_failure
-from ..engines import Engine, allocate, allocate_reduced, known
+from ..engines import (
+    Engine,
+    allocate,
+    allocate_extremal,
+    allocate_reduced,
+    ends_at,
+    forgive_overflow,
+    known,
+)
 from ..engines._float_mode import default_float_mode
 from . import again, interop
 from .arrange import Arrangement, arrange
@@ -22,6 +30,7 @@ from .normalize import (
     converted,
     is_flag,
     normalize,
+    normalize_extremal,
     normalize_pair,
     normalize_tridiagonal,
     normalize_uplo,
@@ -123,6 +132,45 @@ def eigh_received(
             _rearrange(out, arrangement)
 
     return run(solver, a, outputs, received, leading, check=bool(check))
+
+
+@opaque
+def eigh_extremal(library: Library, a, k, which, uplo, check, driver):
+    """The triple ``(w, v, status)`` of `bed.eigh_extremal`."""
+    uplo = normalize_uplo(uplo)
+    raise_unless_check(check)
+    received = library.receive(a)
+    with received.running():
+        a, leading, dtype = normalize(received)
+        n = a.shape[-1]
+        k = normalize_extremal(k, which, n)
+        engine, solve = loaded(n, dtype, received.device, True, driver)
+        if check == "hermitian":
+            raise_on_asymmetry(
+                a.astype(dtype, copy=False),
+                uplo,
+                leading,
+                received.dtype,
+                received.error,
+            )
+        own = engine.extremal and engine.load("extremal_pays")(n, k, dtype)
+        if own:
+            solve = engine.load("eigh_extremal")
+            outputs = allocate_extremal(received.empty, (*leading, n), k, dtype)
+        else:
+            outputs = allocate(received.empty, (*leading, n), dtype)
+        a = array_for(engine, a, dtype)
+
+        def solver(out):
+            if own:
+                solve(a, uplo, k, which, out=out)
+            else:
+                solve(a, uplo, out=out)
+                forgive_overflow(out, k, which)
+
+        w, v, status = run(solver, a, outputs, received, leading, check=bool(check))
+        part = slice(None) if own else ends_at(n, k, which)
+        return w[..., part], v[..., part], status
 
 
 @opaque

@@ -43,6 +43,12 @@ precision. Eigenvalues are within 8·n·eps·|A||B⁻¹|. With κ the condition 
 of vectors x are within 8·n·eps·κ·(|A| + |λ||B|)·|x|, and VᴴBV − I within 8·n·eps·κ.
 Bits, strides, failures and neighbours are as for `eigh`.
 
+Some have k pairs from an end of the spectrum, ascending, with the same promises for
+these (no status tells of other eigenvalues), and say whether that takes less time:
+
+    eigh_extremal(a, uplo="L", k=1, which="largest", *, out=None) -> (w, v, status)
+    extremal_pays(n, k, dtype) -> bool
+
 Functions of matrices, see `bed._functions`, some engines have of their own; those of
 the others are made from their `eigh` and the reference's last three of
 
@@ -89,15 +95,25 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ._outputs import allocate, allocate_reduced, real_dtype
+from ._outputs import (
+    allocate,
+    allocate_extremal,
+    allocate_reduced,
+    ends_at,
+    forgive_overflow,
+    real_dtype,
+)
 
 __all__ = [
     "DTYPES",
     "Engine",
     "allocate",
+    "allocate_extremal",
     "allocate_reduced",
     "describe",
+    "ends_at",
     "engines",
+    "forgive_overflow",
     "get",
     "known",
     "real_dtype",
@@ -138,6 +154,8 @@ class Engine:
         Whether it has functions of matrices of its own.
     generalized : bool
         Whether it has the generalised problem of its own.
+    extremal : bool
+        Whether it has `eigh_extremal`.
     """
 
     name: str
@@ -152,6 +170,7 @@ class Engine:
     prepares: bool = False
     functions: bool = False
     generalized: bool = False
+    extremal: bool = False
 
     def takes(self, n: int) -> bool:
         """Whether matrices of size n are not too large."""
@@ -293,6 +312,7 @@ register(
         prepares=True,
         functions=True,
         generalized=True,
+        extremal=True,
     )
 )
 register(
@@ -341,5 +361,6 @@ register(
         needs=(("array_api_compat", "array-api-compat"),),
         same_bits=False,
         functions=True,
+        extremal=True,
     )
 )

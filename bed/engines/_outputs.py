@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._status import Status
+
 
 def allocate(
     empty: Callable, shape: tuple[int, ...], dtype, *, eigenvectors: bool = True
@@ -37,6 +39,31 @@ def allocate_reduced(empty: Callable, shape: tuple[int, ...], dtype):
     real, n = real_dtype(dtype), shape[-1]
     beside = (*shape[:-1], max(n - 1, 0))
     return empty(shape, real), empty(beside, real), empty((*shape, n), dtype)
+
+
+def allocate_extremal(empty: Callable, shape: tuple[int, ...], k: int, dtype):
+    """The same for k pairs from an end of the spectrum.
+
+    Returns
+    -------
+    w : (batch, k) in the real dtype; v : (batch, n, k); status : (batch,) int32
+    """
+    w = empty((*shape[:-1], k), real_dtype(dtype))
+    return w, empty((*shape, k), dtype), empty(shape[:-1], _STATUS)
+
+
+def ends_at(n: int, k: int, which: str) -> slice:
+    """Where k eigenvalues of an end are among n ascending ones."""
+    return slice(n - k, n) if which == "largest" else slice(0, k)
+
+
+def forgive_overflow(results: tuple, k: int, which: str) -> None:
+    """Let the status of `eigh` say no more that an eigenvalue overflows, if none does
+    of those at an end of the spectrum.
+    """
+    w, _, status = results
+    part = w[:, ends_at(w.shape[1], k, which)]
+    status *= (status != Status.OVERFLOW) | np.isinf(part).any(axis=1)
 
 
 def real_dtype(dtype) -> np.dtype:

@@ -45,9 +45,9 @@ def measure(
     ----------
     a : ndarray, shape (batch, n, n)
         In one of the four dtypes that engines compute in.
-    w : ndarray, shape (batch, n)
-    v : ndarray, shape (batch, n, n), optional
-    exact : ndarray, shape (batch, n), optional
+    w : ndarray, shape (batch, n), or of some pairs (batch, k)
+    v : ndarray, shape (batch, n, n), or (batch, n, k), optional
+    exact : ndarray, of the shape of `w`, optional
         The eigenvalues, in higher precision than `w`.
     uplo : str, optional
         The triangle that counts.
@@ -78,7 +78,9 @@ def measure(
         difference = abs(full @ v - v * w[:, None, :]).max(axis=(-2, -1), initial=0)
         residual = np.maximum(difference - spacing, 0) / size / unit
         gram = v.conj().swapaxes(-1, -2) @ v
-        orthogonality = abs(gram - np.eye(n)).max(axis=(-2, -1), initial=0) / unit
+        orthogonality = (
+            abs(gram - np.eye(v.shape[-1])).max(axis=(-2, -1), initial=0) / unit
+        )
     if exact is not None:
         difference = abs(w - exact).max(axis=-1, initial=0)
         values = np.maximum(difference - spacing, 0) / size / unit

@@ -10,15 +10,18 @@ from ._cache import kept_on_disk
 from ._stages import eigh_tridiagonal, tridiagonalize
 from .eigh import eigh, prepared
 from .eigh_vjp import eigh_vjp
+from .extremal import eigh_extremal, extremal_pays
 from .generalized import eigh_generalized
 from .spectral import spectral, spectral_product
 from .spectral_vjp import spectral_vjp
 
 __all__ = [
     "eigh",
+    "eigh_extremal",
     "eigh_generalized",
     "eigh_tridiagonal",
     "eigh_vjp",
+    "extremal_pays",
     "kept_on_disk",
     "prepared",
     "spectral",

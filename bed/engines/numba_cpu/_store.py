@@ -156,6 +156,20 @@ def store_vectors(work, start, count, v, const):
                     matrices[start + lane, i * n + j] = x
 
 
+@kernel
+def store_columns(rows, planes, start, count, v, const):
+    """Rows (m, n) of numbers, seen as floats, to the columns of `v` (batch, n, m)."""
+    n, m = v.shape[1:]
+    matrices = as_floats(v, (v.shape[0], n * m))
+    for lane in range(count):
+        for i in range(n):
+            for j in range(m):
+                at = (j * n + i) * planes
+                real, imag = rows[at, lane], rows[at + planes - 1, lane]
+                x = scalar(v, real, imag, const.zero)
+                matrices[start + lane, i * m + j] = x
+
+
 def scalar(a, real, imag, zero):
     """A scalar of the dtype of `a`, zeros with a positive sign."""
     raise NotImplementedError

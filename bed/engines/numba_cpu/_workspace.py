@@ -121,6 +121,43 @@ def _workspace(n, a, w, width):
     return allocate
 
 
+def rows_beside(count, n, a, w, work):
+    """Memory for rows of numbers besides a workspace, for compiled code only.
+
+    Parameters
+    ----------
+    count, n : int
+        Rows, and numbers in each.
+    a, w : array
+        As for `workspace`.
+    work : Workspace
+
+    Returns
+    -------
+    rows : (count, n) numbers
+    views : (count, planes·n) vectors
+    floats : (vectors, lanes)
+        The same as `Workspace.floats` is.
+    memory : array
+        What they view, to be kept as that of `workspace`.
+    """
+    raise NotImplementedError
+
+
+@overload(rows_beside)
+def _rows_beside(count, n, a, w, work):
+    lanes = work.types[work.fields.index("d")].dtype.lanes
+    planes = 2 if isinstance(a.dtype, types.Complex) else 1
+
+    def allocate(count, n, a, w, work):
+        memory = aligned(count * n * planes * lanes, w, lanes)
+        rows = as_numbers(memory, 0, (count, n), lanes, a)
+        views = as_vectors(memory, 0, (count, n * planes), lanes)
+        return rows, views, as_floats(memory, (count * n * planes, lanes)), memory
+
+    return allocate
+
+
 @inline
 def _row_length(n, planes):
     """Length of a row of numbers.

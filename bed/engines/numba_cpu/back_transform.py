@@ -56,3 +56,19 @@ def _apply(row_0, row_1, u, t, start, n):
         u_j = u[j]
         row_0[j] = fma(s_0, u_j, row_0[j])
         row_1[j] = fma(s_1, u_j, row_1[j])
+
+
+@kernel
+def reflect(x, a, n, reflectors, tau):
+    """Q x in place of x (n,), with the reflectors that `tridiagonalize` left in `a`."""
+    for k in range(reflectors - 1, -1, -1):
+        u = a[k]
+        s = number(x, 0, 0)
+        for chunk in range(k + 1, n, CHUNK):
+            part = number(x, 0, 0)
+            for j in range(chunk, min(chunk + CHUNK, n)):
+                part = fma_conj(x[j], u[j], part)
+            s = s + part
+        s = -tau[k] * s
+        for j in range(k + 1, n):
+            x[j] = fma(s, u[j], x[j])
