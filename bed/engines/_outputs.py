@@ -63,7 +63,7 @@ def forgive_overflow(results: tuple, k: int, which: str) -> None:
     """
     w, _, status = results
     part = w[:, ends_at(w.shape[1], k, which)]
-    status *= (status != Status.OVERFLOW) | np.isinf(part).any(axis=1)
+    status *= (status != _OVERFLOW) | np.isinf(part).any(axis=1)
 
 
 def real_dtype(dtype) -> np.dtype:
@@ -78,3 +78,4 @@ _REAL: dict[str, np.dtype] = {
 }
 _REAL["D"] = _REAL["d"]
 _STATUS = np.dtype("int32")
+_OVERFLOW = int(Status.OVERFLOW)

@@ -5,12 +5,13 @@ computed after the first. With T the tridiagonal matrix, negated where the large
 eigenvalues are wanted, so that these are always the smallest:
 
 - Eigenvalue j is bracketed by counts of negative pivots of T − x (Golub and Van Loan,
-  section 8.4.1), which no matrix upsets: so often that the bracket is below rounding.
-- At its lower end two factorisations of T − x, from above and from below, meet in the
-  row r where their sum γ is smallest; the vector z with one in row r and zero elsewhere
-  but for γ in the product (T − x) z is found without subtracting (B. N. Parlett and
-  I. S. Dhillon, "Fernando's solution to Wilkinson's problem", 1997). x + γ/‖z‖² is its
-  Rayleigh quotient.
+  section 8.4.1), coarsely.
+- From its lower end on, two factorisations of T − x, from above and from below, meet in
+  the row r where their sum γ is smallest; the vector z with zᵣ = 1 for which (T − x) z
+  = γ eᵣ is found without subtracting (B. N. Parlett and I. S. Dhillon, "Fernando's
+  solution to Wilkinson's problem", 1997). x + γ/‖z‖² is its Rayleigh quotient, and the
+  next x. Counts on both sides tell whether eigenvalue j is there. Where it is not, or
+  that takes long, bisection goes on until the bracket is below rounding.
 - Vectors are made orthogonal to those before, and reflectors applied to them alone.
 
 Where eigenvalues coincide, one vector comes twice, and little is left of the second. A
@@ -29,7 +30,7 @@ from ._compile import inline, kernel
 from ._complex import number
 from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, scale
-from ._simd import fill, fma, maximum, minimum, select, sqrt
+from ._simd import any_lane, fill, fma, maximum, minimum, select, sqrt
 from ._store import fill_lost, judge, store_columns, store_rows, store_status, unscale
 from ._tasks import solve_batch
 from ._workspace import rows_beside
@@ -40,14 +41,23 @@ from .tridiagonalize import tridiagonalize
 # Of a residual in T, in units of n roundoffs: a quarter of what the whole may have.
 RESIDUAL = 4
 
-# With so many rows for each pair, and two more, pairs take less time than `eigh`. They
-# are found one by one, and their eigenvalues bit by bit.
-ROWS_A_PAIR = {"f": 4, "F": 4, "d": 6, "D": 6}
+# Where bisection gives way to Rayleigh quotients, in parts of the first bracket, and
+# after how many of these it goes on.
+COARSE = 2.0**-8
+ROUNDS = 6
+
+# The status of a matrix that is left to `eigh`, until that has solved it.
+_LEFT = int(Status.NO_CONVERGENCE)
+
+# With so many rows for each pair, and two more, pairs take less time than `eigh`, for
+# all four dtypes: they are found one by one.
+ROWS_A_PAIR = 4
 
 
 def extremal_pays(n, k, dtype):
     """Whether the function below takes less time than `eigh`."""
-    return n >= ROWS_A_PAIR[dtype.char] * k + 2
+    del dtype
+    return n >= ROWS_A_PAIR * k + 2
 
 
 def eigh_extremal(a, uplo="L", k=1, which="largest", *, out=None):
@@ -58,8 +68,7 @@ def eigh_extremal(a, uplo="L", k=1, which="largest", *, out=None):
         _solve_whole(a, uplo, k, which, out)
         return out
     solve_batch(_entries, (uplo == "L", which == "largest"), (a,), out)
-    (left,) = np.nonzero(out[2] == Status.NO_CONVERGENCE)
-    if left.size:
+    if out[2].any() and (left := np.flatnonzero(out[2] == _LEFT)).size:
         solved = allocate_extremal(np.empty, (left.size, n), k, a.dtype)
         _solve_whole(a[left], uplo, k, which, solved)
         for x, y in zip(out, solved, strict=True):
@@ -123,17 +132,15 @@ def _smallest_pairs(vectors, k, backwards, n, work, const):
         Mask of the lanes where all are right.
     """
     d, e, values = work.d, work.e, work.order
-    squares = work.s[1]
-    low, high = _bounds(d, e, squares, n)
+    low, high = _bounds(d, e, work.s[1], n)
     tolerance = const.eps * (RESIDUAL * n)
-    value = low
-    solved = low == low
+    value, norm = low, maximum(-low, high)
+    solved = norm >= const.zero  # everywhere
     for j in range(k):
         at = k - 1 - j if backwards else j
-        low = _bisect(d, squares, n, j, low, high, const)
         x = vectors[at]
-        step = _twisted(x, d, e, n, low, work, const)
-        value = maximum(low + step, value)
+        low, found = _pair(x, j, n, low, high, norm, work, const)
+        value = maximum(found, value)
         for i in range(j):
             _remove(x, vectors[k - 1 - i if backwards else i], n)
         if j > 0:
@@ -157,14 +164,51 @@ def _bounds(d, e, squares, n):
     return low, high
 
 
+@inline
+def _pair(x, j, n, low, high, norm, work, const):
+    """Eigenvalue j, which is between `low` and `high`, and its vector x.
+
+    Returns
+    -------
+    low
+        A lower bound of this eigenvalue and of those after it.
+    value
+    """
+    d, e, squares = work.d, work.e, work.s[1]
+    small = const.eps * norm + const.tiny  # not zero, that a zero matrix has a radius
+    width = const.one * COARSE
+    low, high = _bisect(d, squares, n, j, low, high, const.one, width, const)
+    bound, shift = low, low
+    while True:  # a second time at most
+        rounds = ROUNDS if width > const.eps else 1
+        while True:
+            step = _twisted(x, d, e, n, shift, work, const)
+            far = abs(step) > small
+            rounds -= 1
+            if rounds <= 0 or not any_lane(far):
+                break
+            moved = minimum(maximum(shift + step, low), high)
+            shift = select(far, moved, shift)
+        value = shift + step
+        if width <= const.eps:
+            return bound, value
+        certain = _encloses(d, squares, n, j, value, 4 * small, const) & ~far
+        if not any_lane(~certain):
+            return bound, value
+        low, _ = _bisect(
+            d, squares, n, j, low, high, width, const.eps * const.half, const
+        )
+        shift = select(certain, shift, low)
+        width = const.eps
+
+
 @kernel
-def _bisect(d, squares, n, j, low, high, const):
-    """The lower end of a bracket of eigenvalue j, which is between `low` and `high`."""
-    width = const.one
-    while width > const.eps * const.half:
+def _bisect(d, squares, n, j, low, high, width, end, const):
+    """A narrower bracket of eigenvalue j: its width goes from `width` to `end`."""
+    while width > end:
         x = (low + high) * const.half
-        q, below = fill(x, 1), fill(x, 0)
-        square = fill(x, 0)
+        q, square = fill(x, 1), fill(x, 0)
+        below = square
         for i in range(n):
             q = _off_zero((d[i] - x) - square / q, const)
             below = select(q < const.zero, below + 1, below)
@@ -173,7 +217,22 @@ def _bisect(d, squares, n, j, low, high, const):
         high = select(above, x, high)
         low = select(above, low, x)
         width = width * const.half
-    return low
+    return low, high
+
+
+@kernel
+def _encloses(d, squares, n, j, value, radius, const):
+    """Whether eigenvalue j is within a radius of a value."""
+    x, y = value - radius, value + radius
+    p, q, square = fill(x, 1), fill(x, 1), fill(x, 0)
+    left, right = square, square
+    for i in range(n):
+        p = _off_zero((d[i] - x) - square / p, const)
+        q = _off_zero((d[i] - y) - square / q, const)
+        left = select(p < const.zero, left + 1, left)
+        right = select(q < const.zero, right + 1, right)
+        square = squares[i]
+    return (left <= j) & (right > j)
 
 
 @inline
