@@ -134,3 +134,31 @@ def test_gradient_inside_shard_map():
     a = jnp.tile(jnp.eye(3), (4, 1, 1))
     gradient = jax.jit(jax.grad(lambda a: square(a).sum()))(a)
     np.testing.assert_allclose(gradient, 3 * a, rtol=1e-6)
+
+
+def _host(results):
+    return tuple(np.asarray(x) for x in jax.tree.leaves(results))
+
+
+def test_functions_of_matrices(rng):
+    """Those of bed, of both triangles; bed.linalg has the same names."""
+    a = rng.standard_normal((3, 3)) * 0.1 + np.diag([1.0, 2, 3])
+    mean = (a + a.T) / 2
+    calls = {
+        "powm": lambda module, a: module.powm(a, -1.5),
+        "clampm": lambda module, a: module.clampm(a, 1.2, max=2),
+    }
+    for name in bed.matfun.__all__:
+        call = calls.get(name, lambda module, a, name=name: getattr(module, name)(a))
+        expected = _host(call(bed, mean))
+        found = call(bed.jax, a.tolist())
+        assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(found))
+        assert_same_bits(_host(found), expected)
+        assert_same_bits(_host(call(bed.linalg, mean)), expected)
+        assert name in bed.jax.__all__ and name in bed.linalg.__all__
+    one = bed.jax.logm(a, symmetrize_input=False, UPLO="U", return_info=True)
+    assert_same_bits(np.asarray(one.result), bed.logm(a, "U"))
+    with pytest.raises(ValueError, match="symmetrize_input=False"):
+        bed.jax.sqrtm(a, check="hermitian")
+    with pytest.raises(TypeError):
+        bed.linalg.sqrtm(mean, "U")

@@ -377,27 +377,3 @@ def test_what_is_wrong_is_told_when_it_is_traced():
         jax.jit(bed.logm)(a[:2])
     with pytest.raises(NotImplementedError, match=r"jax\.jit on tpu.*CUDA"):
         jax.jit(bed.expm).trace(a).lower(lowering_platforms=("tpu",))
-
-
-def test_names_of_jax(rng):
-    """Both triangles count, and lists come out as arrays."""
-    a = rng.standard_normal((3, 3)) * 0.1 + np.diag([1.0, 2, 3])
-    mean = (a + a.T) / 2
-    calls = {
-        "powm": lambda module, a: module.powm(a, -1.5),
-        "clampm": lambda module, a: module.clampm(a, 1.2, max=2),
-    }
-    for name in (*FUNCTIONS, "sqrtm_invsqrtm"):
-        call = calls.get(name, lambda module, a, name=name: getattr(module, name)(a))
-        expected = _host(call(bed, mean))
-        found = call(bed.jax, a.tolist())
-        assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(found))
-        assert_same_bits(_host(found), expected)
-        assert_same_bits(_host(call(bed.linalg, mean)), expected)
-        assert name in bed.jax.__all__ and name in bed.linalg.__all__
-    one = bed.jax.logm(a, symmetrize_input=False, UPLO="U", return_info=True)
-    assert_same_bits(np.asarray(one.result), bed.logm(a, "U"))
-    with pytest.raises(ValueError, match="symmetrize_input=False"):
-        bed.jax.sqrtm(a, check="hermitian")
-    with pytest.raises(TypeError):
-        bed.linalg.sqrtm(mean, "U")
