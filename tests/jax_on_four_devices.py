@@ -12,6 +12,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import bed
+from bed.autograd.jax import funm
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import planted, random_hermitian
 
@@ -317,3 +318,28 @@ def test_checks_of_functions_of_parts(rng):
     bad = x.at[2, 1].multiply(-1)
     with pytest.raises(np.linalg.LinAlgError, match=r"1 of 8.*\(2, 1\).*domain"):
         bed.logm(bad, check=True)
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=str)
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_functions_of_a_caller_in_parts(rng, kind, wrap):
+    a = _definite(rng)
+    x = _split(a, P("x", "y"), kind)
+
+    def loss(p, a):
+        f, status = funm.funm(a, "L", False, "auto", lambda x: jnp.exp(p * x))
+        return (f**2).sum() + 0 * status.sum()
+
+    def derivatives(a):
+        def gradients(a):
+            return jax.grad(loss, (0, 1))(jnp.float32(0.5), a)
+
+        return jax.jvp(gradients, (a,), (a,))
+
+    expected = derivatives(jnp.asarray(a))
+    with jax.set_mesh(_mesh(kind)):
+        found = wrap(derivatives)(x)
+        for y, z in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            if y.ndim:
+                assert y.sharding.is_equivalent_to(x.sharding, x.ndim)
+            np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-3)

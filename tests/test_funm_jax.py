@@ -136,7 +136,7 @@ def test_matrices_that_failed(rng, name):
     def gradients(p, a, keep):
         def loss(p, a):
             f, status = _funm(a, lambda x: jnp.log(x) * p)
-            return (jnp.where(keep[:, None, None], f, 0) ** 2).sum(), status
+            return jnp.where(keep[:, None, None], f, 0).sum(), status
 
         both = jax.value_and_grad(loss, (0, 1), has_aux=True)
         (_, status), found = both(p, a)

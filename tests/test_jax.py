@@ -147,6 +147,7 @@ def test_functions_of_matrices(rng):
     calls = {
         "powm": lambda module, a: module.powm(a, -1.5),
         "clampm": lambda module, a: module.clampm(a, 1.2, max=2),
+        "funm": lambda module, a: module.funm(a, lambda x: x * x),
     }
     for name in bed.matfun.__all__:
         call = calls.get(name, lambda module, a, name=name: getattr(module, name)(a))
