@@ -3,6 +3,7 @@
 import importlib.machinery
 import sys
 import types
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -12,15 +13,17 @@ import bed
 import emulated
 from bed import engines
 from bed.testing.checks import assert_eigh, assert_same_bits
-from bed.testing.matrices import random_hermitian
+from bed.testing.matrices import planted, random_hermitian
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 import xla_on_cpu  # noqa: E402
 from bed.autograd.jax import eigh as rules  # noqa: E402
+from bed.autograd.jax import matfun as functions  # noqa: E402
 from bed.autograd.jax.xla import c_api, ffi  # noqa: E402
 from bed.autograd.jax.xla import eigh as xla_eigh  # noqa: E402
+from bed.autograd.jax.xla import matfun as xla_matfun  # noqa: E402
 
 DEVICE = 3
 AS_FOR_CUDA = partial(rules._call_in_place, rules._solve_now, platform="cuda")
@@ -165,3 +168,78 @@ def test_without_cupy_a_warning_says_what_to_install(rng, monkeypatch):
         with pytest.warns(RuntimeWarning, match="needs cupy: pip install"):
             w, v = jax.jit(lambda a: bed.eigh(a, driver="temporary"))(a)
     assert_eigh(a, np.asarray(w), np.asarray(v))
+
+
+def _root_and_gradient(a, driver="auto"):
+    """And the inverse, so that w and v are kept."""
+
+    def loss(a):
+        root, inverse = bed.sqrtm_invsqrtm(a, driver=driver)
+        return (root**2).sum() + inverse.sum()
+
+    return *bed.sqrtm_invsqrtm(a, driver=driver), jax.grad(loss)(a)
+
+
+@pytest.fixture
+def definite(rng):
+    return planted(rng, 1 + rng.random((2, 3, 4)), "f8")
+
+
+@contextmanager
+def functions_compiled_by(rule, rule_of_derivative):
+    own = partial(rules.lowerings, call=xla_matfun.CALL, lower=xla_matfun.lower)
+    own_of_derivative = partial(
+        rules.lowerings, call=xla_matfun.VJP_CALL, lower=xla_matfun.lower_vjp
+    )
+    with (
+        xla_on_cpu.compiled_by(
+            rule, functions._spectral_p, own(functions._spectral_now)
+        ),
+        xla_on_cpu.compiled_by(
+            rule_of_derivative,
+            functions._vjp_p,
+            own_of_derivative(functions._vjp_now),
+        ),
+    ):
+        yield
+
+
+@pytest.mark.usefixtures("cupy", "fresh_problem")
+def test_functions_of_matrices_for_cuda_call_their_handlers():
+    traced = jax.jit(_root_and_gradient).trace(jnp.eye(3))
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "custom_call @bed_spectral(" in text
+    assert "custom_call @bed_spectral_vjp(" in text
+    assert "callback" not in text
+
+
+def test_functions_of_matrices_in_the_memory_of_cuda(definite, monkeypatch, cupy):
+    xla_on_cpu.engine(monkeypatch, engines.get("numba_cpu").load(), devices=("cuda",))
+    monkeypatch.setattr(ffi.Call, "stream", lambda self: 0x5EED)
+    monkeypatch.setattr(ffi.Call, "device", lambda self: DEVICE)
+    for name, call in (
+        ("TARGET", xla_matfun.CALL),
+        ("VJP_TARGET", xla_matfun.VJP_CALL),
+    ):
+        target = f"{call.target}_of_test_xla_cuda"
+        monkeypatch.setattr(xla_matfun, name, target)
+        jax.ffi.register_ffi_target(target, ffi.capsule(call.cuda), platform="cpu")
+    rule = partial(xla_matfun.lower, device="cuda")
+    with functions_compiled_by(rule, partial(xla_matfun.lower_vjp, device="cuda")):
+        found = jax.jit(partial(_root_and_gradient, driver="temporary"))(definite)
+    expected = _root_and_gradient(jnp.asarray(definite))
+    assert ("device", DEVICE) in cupy.asked
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)
+
+
+def test_functions_of_matrices_by_the_call_back(definite):
+    expected = _root_and_gradient(jnp.asarray(definite))
+    rule = partial(rules._call_back, functions._spectral_now)
+    with functions_compiled_by(rule, partial(rules._call_back, functions._vjp_now)):
+        compiled = jax.jit(_root_and_gradient)
+        assert "bed_spectral" not in compiled.lower(definite).as_text()
+        found = compiled(definite)
+    assert_same_bits(
+        tuple(np.asarray(x) for x in found), tuple(np.asarray(x) for x in expected)
+    )

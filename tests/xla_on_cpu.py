@@ -17,19 +17,23 @@ from bed.engines import _threads
 
 
 @contextmanager
-def compiled_by(rule):
-    """What is compiled for the CPU inside is lowered by another rule."""
+def compiled_by(rule, primitive=rules._solve_p, own=None):
+    """What is compiled for the CPU inside is lowered by another rule.
+
+    Of the solvers, or of another primitive whose `own` lowerings are put back.
+    """
+    own = own or rules.lowerings(rules._solve_now)
     with pytest.MonkeyPatch.context() as patch:
         # Threads that XLA's threads start flush subnormal numbers too: not for others.
         patch.setattr(_threads, "_pool", None)
         patch.setattr(_threads, "_pool_threads", 0)
         jax.clear_caches()
-        mlir.register_lowering(rules._solve_p, rule, platform="cpu")
+        mlir.register_lowering(primitive, rule, platform="cpu")
         try:
             yield
         finally:
             jax.clear_caches()
-            rules.register_lowering(rules._solve_p, rules._solve_now)
+            mlir.register_lowering(primitive, dict(own)["cpu"], platform="cpu")
 
 
 def engine(monkeypatch, solve, devices=("cpu",)):
