@@ -196,7 +196,8 @@ def test_every_order_of_modes_has_the_same_second_derivative(rng):
 
     first, *others = hessians(a)
     for h in others:
-        np.testing.assert_allclose(h, first, rtol=0, atol=1e-12)
+        atol = 1e-13 * np.abs(first).max()
+        np.testing.assert_allclose(h, first, rtol=0, atol=atol)
 
 
 def test_third_derivatives_where_eigenvalues_are_apart(rng):
@@ -216,7 +217,7 @@ def test_third_derivatives_where_eigenvalues_are_apart(rng):
         jax.jit(lambda a: jax.jvp(second, (a,), (z,))[1])(a),
         jnp.sum(jax.jit(jax.grad(second))(a) * z),
     ):
-        np.testing.assert_allclose(found, slope, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-5)
 
 
 def test_mapped_derivatives_have_the_same_bits(rng):
@@ -325,8 +326,9 @@ def test_modes_that_find_mistakes(rng, dtype):
         with jax.disable_jit():
             expected = second(FUNCTIONS[name])(a)
         for x, y, z in zip(found, guarded, expected, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-3)
-            np.testing.assert_allclose(z, y, rtol=1e-3)
+            atol = 1e-3 * np.abs(y).max()
+            np.testing.assert_allclose(x, y, rtol=0, atol=atol)
+            np.testing.assert_allclose(z, y, rtol=0, atol=atol)
 
 
 def test_inside_shard_map(rng):
@@ -340,7 +342,7 @@ def test_inside_shard_map(rng):
         return jax.jit(lambda a: jax.jvp(gradient, (a,), (a,)))(a)
 
     for x, y in zip(twice(root), twice(bed.sqrtm), strict=True):
-        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-13 * np.abs(y).max())
 
 
 def test_what_is_compiled_stays_in_the_memory_of_xla(rng):
