@@ -1,12 +1,12 @@
 """`bed.funm`: a function of matrices that the caller writes."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from ._dispatch import matfun as dispatch
 from ._dispatch.interop import library_of
 from ._status import MatrixFunctionInfoResult
-from .matfun import autograd_of
 
 
 def funm(
@@ -72,8 +72,19 @@ def funm(
             raise TypeError(f"{name} must be a function of numbers, got {function!r}")
     library = library_of(a)
     if library.traces(a) or library.spreads(a):
-        solve = autograd_of(library.name, "funm").funm
+        solve = _autograd(library.name).funm
         result, status = solve(a, UPLO, check, driver, f, df, d2f)
     else:
         result, status = dispatch.funm(library, a, UPLO, check, driver, f)
     return MatrixFunctionInfoResult(result, status) if return_info else result
+
+
+def _autograd(library: str) -> ModuleType:
+    """Imported at the first call that needs it."""
+    if library == "torch":
+        from .autograd.torch import funm as for_torch
+
+        return for_torch
+    from .autograd.jax import funm as for_jax
+
+    return for_jax

@@ -5,7 +5,6 @@ what `sqrtm` takes and promise what it promises; each says what its own domain i
 """
 
 import math
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -343,7 +342,7 @@ def _spectral(functions: tuple[Spectral, ...], a, uplo, check, driver) -> tuple:
     """The results and the status."""
     library = library_of(a)
     if library.traces(a) or library.spreads(a):
-        solve = autograd_of(library.name).spectral
+        solve = _autograd(library.name).spectral
         return solve(a, uplo, check, driver, functions)
     *results, _, _, status = dispatch.spectral(
         library, a, uplo, check, driver, functions
@@ -383,7 +382,12 @@ def _number(x, name: str) -> float:
     return number
 
 
-def autograd_of(library: str, module: str = "matfun") -> ModuleType:
-    """Of its functions for a library, imported at the first call that needs it."""
-    package = "torch" if library == "torch" else "jax"
-    return import_module(f"bed.autograd.{package}.{module}")
+def _autograd(library: str) -> ModuleType:
+    """Imported at the first call that needs it."""
+    if library == "torch":
+        from .autograd.torch import matfun as for_torch
+
+        return for_torch
+    from .autograd.jax import matfun as for_jax
+
+    return for_jax

@@ -27,7 +27,7 @@ since (x + y + z)/(x y z (x + y)(y + z)(z + x)) with y = xₖ is
 from collections.abc import Callable
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from .._functions import Function, Spectral
 from . import divided_differences, first_differences
@@ -54,6 +54,25 @@ def spectral_jvp(w: Any, v: Any, g: Any, function: Spectral) -> Any:
         NaN where w has NaN or is outside of the domain; linear in g.
     """
     return product_jvp(v, g, divided_differences.first(function, w))
+
+
+def without_failed(w: Any, v: Any, function: Spectral, *tangents: Any) -> tuple:
+    """Eigenvalues and eigenvectors to differentiate with, in the domain where they can.
+
+    Matrices that failed, or are outside of the domain, have NaN for derivatives, and
+    NaN times zero is NaN. Where one of the tangents is zero, as for a matrix that a
+    loss leaves out, they are replaced by ones and the identity: what is linear in the
+    tangent is zero then.
+    """
+    xp = array_namespace(w, v)
+    lifted, _ = divided_differences.arguments(function, w)
+    failed = xp.any(xp.isnan(lifted), axis=-1)
+    left_out = failed & False
+    for x in tangents:
+        left_out = left_out | (failed & ~xp.any(xp.any(x != 0, axis=-1), axis=-1))
+    w = xp.where(left_out[..., None], xp.ones_like(w), w)
+    identity = xp.eye(v.shape[-1], dtype=v.dtype, device=device(v))
+    return w, xp.where(left_out[..., None, None], identity, v)
 
 
 def product_jvp(v: Any, g: Any, differences: Any) -> Any:

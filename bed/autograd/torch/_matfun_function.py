@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ..._derivative.eigh import eigh_jvp, eigh_vjp, without_unused
-from ..._derivative.matfun import spectral_jvp, spectral_second
+from ..._derivative.matfun import spectral_jvp, spectral_second, without_failed
 from ..._dispatch import matfun
 from ..._dispatch.interop.torch import LIBRARY, recorded
 from ._function import at_once, below_autograd, full_precision, mapped_first
@@ -188,7 +188,7 @@ def derivative(a, w, v, g, function, driver):
     if LIBRARY.traces(a) or LIBRARY.traces(g):
         return SpectralVjp.apply(a, w, v, g, function, driver)
     with full_precision(v):  # many gradients at once, see `at_once`
-        return spectral_jvp(*without_unused(w, v, g), g, function)
+        return spectral_jvp(*without_failed(w, v, function, g), g, function)
 
 
 def second_derivative(a, w, v, z, g, function):
@@ -197,7 +197,7 @@ def second_derivative(a, w, v, z, g, function):
         z, g = z.to(v.dtype), g.to(v.dtype)
         if torch.is_grad_enabled():
             w, v = Attached.apply(a, w, v)
-        return spectral_second(*without_unused(w, v, z), z, g, function)
+        return spectral_second(*without_failed(w, v, function, z, g), z, g, function)
 
 
 def encoded(functions) -> tuple[list[int], list[float]]:
