@@ -20,6 +20,8 @@ from ..engines._threads import thread_count
 from ..testing.accuracy import PROMISE, Errors, measure
 from ..testing.clock import in_turns
 from ..testing.matrices import random_hermitian
+from ._functions import FUNCTIONS
+from ._functions import run as run_functions
 from ._peers import NAMES, Peer, available, awaited, best_device
 
 # Matrices of the batch that are checked before timing; all of a small batch.
@@ -83,11 +85,14 @@ def _header(peers: Sequence[Peer]) -> str:
 
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
-    sizes = [2, 3, 4, 8, 16, 32, 64]
-    parser.add_argument("--n", type=_positive, nargs="+", default=sizes)
-    parser.add_argument("--batch", type=_positive, nargs="+", default=[10000])
+    parser.add_argument("--n", type=_positive, nargs="+", help="sizes")
+    parser.add_argument("--batch", type=_positive, nargs="+", help="by default 10000")
     names = [*(dtype.name for dtype in DTYPES), "float16"]  # that one in float32
-    parser.add_argument("--dtype", nargs="+", choices=names, default=names[:2])
+    parser.add_argument("--dtype", nargs="+", choices=names)
+    parser.add_argument(
+        "--function", choices=FUNCTIONS, help="time a function of matrices, under torch"
+    )
+    parser.add_argument("--backward", action="store_true", help="and its gradient")
     parser.add_argument("--driver", default="auto", help="engine, see `info`")
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--values-only", action="store_true", help="time eigvalsh")
@@ -107,6 +112,12 @@ def _positive(text: str) -> int:
 
 def run(options) -> int:
     """Print one line for every combination of the options."""
+    if options.function:
+        options.dtype = options.dtype or ["float32"]
+        return run_functions(options)
+    options.n = options.n or [2, 3, 4, 8, 16, 32, 64]
+    options.batch = options.batch or [10000]
+    options.dtype = options.dtype or ["float32", "float64"]
     device = options.device or best_device()
     if device == "cuda" and (problem := no_gpu()):
         raise SystemExit(f"--device cuda {problem}")
