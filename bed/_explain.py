@@ -7,7 +7,7 @@ import numpy as np
 
 from ._config import no_gpu
 from ._console import printable
-from ._dispatch import interop
+from ._dispatch import interop, matfun
 from ._dispatch.dtypes import WIDENED, compute_dtype
 from ._dispatch.normalize import normalize
 from ._dispatch.policy import choose
@@ -104,7 +104,12 @@ def explain(a: Any, *, eigenvectors: bool = True, driver: str = "auto") -> Expla
 
 
 def warmup(
-    n: int = 8, dtype: Any = None, *, device: str = "cpu", driver: str = "auto"
+    n: int = 8,
+    dtype: Any = None,
+    *,
+    device: str = "cpu",
+    driver: str = "auto",
+    functions: bool = False,
 ) -> None:
     """Compile what `bed.eigh` and `bed.eigvalsh` need, ahead of the first call.
 
@@ -123,6 +128,8 @@ def warmup(
         is compiled; on the CPU one does for all.
     driver : str, optional
         As for `bed.eigh`.
+    functions : bool, optional
+        Also what `bed.sqrtm` and the other functions of matrices need, and gradients.
 
     Raises
     ------
@@ -150,3 +157,5 @@ def warmup(
         for wanted in (True, False):
             choice = choose(n, few.dtype, device, eigenvectors=wanted, driver=driver)
             choice.engine.load()(few, eigenvectors=wanted)
+        if functions:
+            matfun.warmup(few, driver)

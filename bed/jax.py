@@ -9,9 +9,10 @@ triangle, these read the mean of both unless ``symmetrize_input=False``. So do t
 functions of matrices, `sqrtm` and others, which are those of `bed` but for that.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from . import _eigh, matfun
+from . import _eigh, _funm, matfun
 from ._dispatch.dtypes import compute_dtype
 from ._dispatch.normalize import raise_unless_square
 
@@ -21,6 +22,7 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "expm",
+    "funm",
     "invsqrtm",
     "logm",
     "powm",
@@ -198,6 +200,18 @@ def clampm(
 ) -> Any:
     """Eigenvalues limited to an interval; see `sqrtm` and `bed.clampm`."""
     return _function(matfun.clampm, a, symmetrize_input, options, min, max)
+
+
+def funm(
+    a: Any,
+    f: Callable,
+    df: Callable | None = None,
+    d2f: Callable | None = None,
+    symmetrize_input: bool = True,
+    **options: Any,
+) -> Any:
+    """A function that the caller writes; see `sqrtm` and `bed.funm`."""
+    return _function(_funm.funm, a, symmetrize_input, options, f, df, d2f)
 
 
 def _function(function, a, symmetrize, options, *parameters):

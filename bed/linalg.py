@@ -13,9 +13,10 @@ Examples
 array([1., 2.])
 """
 
+from collections.abc import Callable
 from typing import Any, cast
 
-from . import _eigh, matfun
+from . import _eigh, _funm, matfun
 from ._status import EighResult, SqrtmInvsqrtmResult
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "expm",
+    "funm",
     "invsqrtm",
     "logm",
     "powm",
@@ -120,3 +122,8 @@ def signm(x: Any, /) -> Any:
 def clampm(x: Any, /, min: float | None = None, max: float | None = None) -> Any:
     """Eigenvalues limited to an interval; see `bed.clampm`."""
     return matfun.clampm(x, min, max)
+
+
+def funm(x: Any, f: Callable, /) -> Any:
+    """A function that the caller writes; see `bed.funm`."""
+    return _funm.funm(x, f)

@@ -149,12 +149,15 @@ def test_functions_of_matrices(rng):
         "clampm": lambda module, a: module.clampm(a, 1.2, max=2),
         "funm": lambda module, a: module.funm(a, lambda x: x * x),
     }
-    for name in bed.matfun.__all__:
+    for name in (*bed.matfun.__all__, "funm"):
         call = calls.get(name, lambda module, a, name=name: getattr(module, name)(a))
         expected = _host(call(bed, mean))
         found = call(bed.jax, a.tolist())
         assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(found))
-        assert_same_bits(_host(found), expected)
+        # A function that is traced is computed by XLA.
+        np.testing.assert_allclose(_host(found), expected, rtol=0, atol=1e-14)
+        if name != "funm":
+            assert_same_bits(_host(found), expected)
         assert_same_bits(_host(call(bed.linalg, mean)), expected)
         assert name in bed.jax.__all__ and name in bed.linalg.__all__
     one = bed.jax.logm(a, symmetrize_input=False, UPLO="U", return_info=True)

@@ -255,6 +255,10 @@ def test_parameters_of_a_function_have_gradients():
 
     torch.autograd.gradcheck(f, (a, p), check_forward_ad=True)
 
+    (expected,) = torch.autograd.grad(f(a, p).sum(), p)
+    (found,) = torch.autograd.grad(f(a.detach(), p).sum(), p)
+    assert found == expected
+
     def slope(p):
         (g,) = torch.autograd.grad((f(a, p) ** 2).sum(), a, create_graph=True)
         return (g * g).sum()

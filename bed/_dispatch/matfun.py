@@ -185,6 +185,16 @@ def _received(received: Received, others, driver, solver, with_status=False):
     return run(solver, v, outputs, received, leading)
 
 
+def warmup(a, driver: str) -> None:
+    """Compile what functions of matrices (batch, n, n) need, and their derivatives."""
+    device = "cpu" if isinstance(a, np.ndarray) else "cuda"
+    engine = choose(a.shape[-1], a.dtype, device, driver=driver).engine
+    function = Spectral(Function.SQRT)
+    _, w, v, _ = _function_of(engine, "spectral")(a, "L", function)
+    _function_of(engine, "spectral_vjp")(w, v, a, function)
+    _function_of(engine, "eigh_vjp")(w, v, w, a)
+
+
 def _function_of(engine: Engine, name: str) -> Callable:
     """A function of matrices of an engine, or what stands in for it."""
     if engine.functions:

@@ -16,7 +16,6 @@ from ..._derivative.funm import differences_of, second_differences_of
 from ..._derivative.matfun import product_jvp, product_second
 from ..._derivative.method import EXACT
 from ..._dispatch import matfun
-from ..._dispatch.interop import to_host
 from ..._dispatch.interop.torch import LIBRARY, LinAlgError, recorded
 from ..._status import raise_on_failure
 from ._function import at_once, full_precision
@@ -36,15 +35,22 @@ def funm(a: torch.Tensor, uplo, check, driver, f, df, d2f):
     w, v, status = eigh(a.detach(), uplo, hermitian, driver, EXACT)
     w, v = w.detach(), v.detach()
     values = matfun.values_of(f, w)
+    if not (LIBRARY.traces(a) or LIBRARY.traces(values)):
+        result, found = matfun.product(LIBRARY, values, v, matfun.IDENTITY, driver)
+        return result, _status(status, found, check)
     # Where f has no value its differences have none, nor has the derivative.
     w = torch.where(values.isnan().any(-1, keepdim=True), torch.nan, w)
     given = _Given(f, df or _derivative_of(f), driver, d2f)
     differences = differences_of(w, f, given.df)
     result, found = _Funm.apply(a, w, v, values.to(w.dtype), differences, given)
+    return result, _status(status, found, check)
+
+
+def _status(status, found, check):
     status = matfun.with_values(status, found)
     if check:
-        raise_on_failure(to_host(status.cpu().numpy()), LinAlgError)
-    return result, status
+        raise_on_failure(status.cpu().numpy(), LinAlgError)
+    return status
 
 
 class _Given(NamedTuple):
