@@ -128,9 +128,9 @@ def eigh(
     the basis of their space or on phases. A loss that mixes both, such as a function
     V f(w) Vᴴ, and second derivatives are not determined by the gradients with respect
     to w and V: what comes out lacks the part inside the repeated space but for its
-    diagonal. Take such a derivative of the function of A itself, as
-    ``torch.linalg.matrix_exp`` does, and not through its eigenvectors. A matrix that
-    failed has gradient zero if the loss leaves it out, else NaN.
+    diagonal. `bed.sqrtm` and the other functions of matrices have it: take the
+    derivative of the function of A itself, and not through its eigenvectors. A matrix
+    that failed has gradient zero if the loss leaves it out, else NaN.
 
     With ``signs="max"`` phases do not depend on how the eigenvectors were found, and
     derivatives are those of the vectors as they are returned: a loss may depend on the

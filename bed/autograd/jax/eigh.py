@@ -76,8 +76,8 @@ def eigh(a: jax.Array, uplo, check, driver, method: Method):
     in a repeated eigenspace or on their phases. The first derivatives of a loss that
     mixes both, such as ⟨C, V f(w) Vᴴ⟩, and second derivatives are not determined there
     by the gradients of w and V: what comes out lacks the part inside the eigenspace,
-    but for its diagonal. Such a function of the matrix needs a derivative of its own,
-    by `jax.custom_jvp`.
+    but for its diagonal. `bed.sqrtm` and the other functions of matrices, and
+    `bed.funm`, have derivatives of their own.
 
     A matrix that failed has NaN as gradient, but zero where the loss leaves it out, and
     NaN as tangent, but zero where it does not move; its neighbours keep theirs.

@@ -42,7 +42,7 @@ def spectral_vjp(w, v, g, function, differences=None, *, out=None):
     with _launch.on_device(w):
         out = cupy.empty(v.shape, v.dtype) if out is None else out
         status = cupy.empty(w.shape[:1], np.dtype("int32"))
-        judged = _EVERYWHERE if given else function
+        judged = function
         x, lift = arguments(w, judged, status, solved=False)
         y = cupy.empty(v.shape, v.dtype)
         _run(multiply, g, v, y, True, constants(v.dtype))

@@ -25,7 +25,7 @@ def spectral_vjp(w, v, g, function, differences=None, *, out=None):
     """V (L ∘ (Vᴴ herm(g) V)) Vᴴ of CuPy arrays; see the contract in `bed.engines`."""
     if differences is None:
         return _gradient(w, v, g, None, OF_FUNCTION, function, out)
-    return _gradient(w, v, g, differences, OF_DIFFERENCES, _EVERYWHERE, out)
+    return _gradient(w, v, g, differences, OF_DIFFERENCES, function, out)
 
 
 def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
