@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from ._compile import WIDE, inline, kernel
 
 # Registers that a matrix fills, from which on it counts where they begin.
-FAR = 8
+FAR = 2
 
 
 @kernel
