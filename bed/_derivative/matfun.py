@@ -56,7 +56,9 @@ def spectral_jvp(w: Any, v: Any, g: Any, function: Spectral) -> Any:
     return product_jvp(v, g, divided_differences.first(function, w))
 
 
-def without_failed(w: Any, v: Any, function: Spectral, *tangents: Any) -> tuple:
+def without_failed(
+    w: Any, v: Any, function: Spectral, *tangents: Any
+) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors to differentiate with, in the domain where they can.
 
     Matrices that failed, or are outside of the domain, have NaN for derivatives, and

@@ -177,7 +177,7 @@ def _received(received: Received, others, driver, solver, with_status=False):
     for x in others:
         x = x.astype(dtype if x.dtype.kind == "c" else real, copy=False)
         opened.append(x if axes == 1 else x.reshape(batch, *x.shape[axes:]))
-    outputs = (received.empty(v.shape, dtype),)
+    outputs: tuple = (received.empty(v.shape, dtype),)
     if with_status:
         *_, status = allocate(received.empty, v.shape[:-1], dtype)
         outputs += (status,)

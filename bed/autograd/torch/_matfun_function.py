@@ -188,7 +188,8 @@ def derivative(a, w, v, g, function, driver):
     if LIBRARY.traces(a) or LIBRARY.traces(g):
         return SpectralVjp.apply(a, w, v, g, function, driver)
     with full_precision(v):  # many gradients at once, see `at_once`
-        return spectral_jvp(*without_failed(w, v, function, g), g, function)
+        w, v = without_failed(w, v, function, g)
+        return spectral_jvp(w, v, g, function)
 
 
 def second_derivative(a, w, v, z, g, function):
@@ -197,7 +198,8 @@ def second_derivative(a, w, v, z, g, function):
         z, g = z.to(v.dtype), g.to(v.dtype)
         if torch.is_grad_enabled():
             w, v = Attached.apply(a, w, v)
-        return spectral_second(*without_failed(w, v, function, z, g), z, g, function)
+        w, v = without_failed(w, v, function, z, g)
+        return spectral_second(w, v, z, g, function)
 
 
 def encoded(functions) -> tuple[list[int], list[float]]:

@@ -4,6 +4,7 @@ As `_matfun_function`, with the first divided differences of f as a tensor. They
 made when f is called, where f may close over what torch differentiates or maps.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -56,10 +57,10 @@ def _status(status, found, check):
 class _Given(NamedTuple):
     """What is differentiated, and by which engine."""
 
-    f: object
-    df: object
+    f: Callable
+    df: Callable
     driver: str
-    d2f: object = None
+    d2f: Callable | None = None
 
     def second(self, w):
         """Of k, the second differences f[wᵢ, wₖ, wⱼ]."""
