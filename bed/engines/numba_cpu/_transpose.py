@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from ._compile import WIDE, inline, kernel
 
-# Registers that a matrix fills, from which on it counts where they begin.
+# Registers that a matrix fills, from which on it pays to begin with a part of one.
 FAR = 2
 
 
@@ -62,8 +62,9 @@ def side_of(lanes: int, bytes_: int) -> int:
 def _first(a, total, work):
     """How many floats to begin with, so that those after them are a line of the cache.
 
-    Large matrices may all be at the same place in a page, where the cache has not as
-    many lines as there are lanes: none should be needed twice.
+    A register that is stored across two lines takes longer, and across two pages much
+    longer. And large matrices may all be at the same place in a page, where the cache
+    has not as many lines as there are lanes: none should be needed twice.
     """
     if total < FAR * work.side:
         return min(work.side, total)
