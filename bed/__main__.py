@@ -1,5 +1,6 @@
 """``python -m bed demo | info | bench | cache``."""
 
+import shlex
 import sys
 
 from . import __version__
@@ -22,7 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
         )
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(arguments)
+    options.command = shlex.join(arguments)
     try:
         return options.run(options)
     except (ImportError, OSError, ValueError) as error:  # of what was asked for

@@ -12,7 +12,7 @@ import pytest
 
 import bed
 from bed.__main__ import main
-from bed.cli import bench, demo
+from bed.cli import _functions, bench, demo
 
 
 def test_info(capsys):
@@ -87,6 +87,111 @@ def test_bench_checks_before_it_times(monkeypatch):
         main(["bench", "--n", "2", "--batch", "9", "--dtype", "float64"])
 
 
+def _functions_table(path, capsys, *arguments):
+    """What is printed behind the header, and the rows of the file."""
+    sizes = ["--n", "1", "4", "--batch", "60", "--csv", str(path), "--seed", "1"]
+    given = ["bench", "--function", *arguments, *sizes]
+    assert main(given) == 0
+    printed = capsys.readouterr().out.splitlines()
+    text = path.read_text().splitlines()
+    comments = [line for line in text if line.startswith("# ")]
+    assert [f"# {line}" for line in printed[: len(comments)]] == comments
+    assert f"# python -m bed {' '.join(given)}" in comments
+    rows = list(csv.DictReader(text[len(comments) :]))
+    return printed[len(comments) + 1 :], rows
+
+
+@pytest.mark.parametrize("name", _functions.FUNCTIONS)
+@pytest.mark.parametrize("backward", [[], ["--backward"]])
+def test_bench_of_functions(capsys, tmp_path, monkeypatch, name, backward):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(_functions, "ROUNDS", 1)
+    threads = torch.get_num_threads()
+    table = tmp_path / "table.csv"
+    dtypes = ["--dtype", "float16", "complex128"]
+    printed, rows = _functions_table(table, capsys, name, *backward, *dtypes)
+    assert torch.get_num_threads() == threads
+    assert [(row["dtype"], row["n"]) for row in rows] == [
+        (dtype, n) for dtype in ("float32", "complex128") for n in "14"
+    ]
+    for line, row in zip(printed, rows, strict=True):
+        assert line.split()[:3] == [row["dtype"], row["n"], row["batch"]]
+        eps = np.finfo(row["dtype"]).eps
+        assert 0 <= float(row["error"]) < 100 * eps
+        # By other means than bed's own, so that no dtype is compared with itself.
+        assert float(row["error"]) > 0 or row["n"] == "1"
+        assert float(row["forward_ms"]) > 0 < float(row["torch.eigh_ms"])
+        alike = float(row["total_ms"]) == float(row["forward_ms"])
+        assert alike == (not backward)
+        ratio = float(row["torch.eigh_ms"]) / float(row["total_ms"])
+        np.testing.assert_allclose(float(row["torch.eigh_ratio"]), ratio, rtol=2e-3)
+    if name == "expm":
+        assert all(float(row["matrix_exp_ms"]) > 0 for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore:logm result may be inaccurate")
+def test_bench_of_functions_beside_scipy(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("scipy")
+    seconds = {"eigh": 1, "forward": 2, "torch.eigh": 30, "scipy": 5}
+    monkeypatch.setattr(_functions, "in_turns", lambda calls, **_: dict(seconds))
+    _, rows = _functions_table(tmp_path / "table.csv", capsys, "logm", "--peers")
+    for row in rows:
+        assert float(row["scipy_ms"]) == 5e3 * 60 / _functions.FEW
+        assert (row["best_peer"], float(row["best_ratio"])) == ("scipy", 3)
+
+
+def test_bench_of_functions_takes_any_power(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    powers = set()
+
+    def powm(a, p, **options):
+        powers.add(p)
+        return original(a, p, **options)
+
+    original = bed.powm
+    monkeypatch.setattr(bed, "powm", powm)
+    monkeypatch.setattr(_functions, "ROUNDS", 1)
+    for power in ([], ["--power", "1.5"]):
+        _functions_table(tmp_path / "table.csv", capsys, "powm", *power)
+    assert powers == {-0.25, 1.5}
+
+
+@pytest.mark.parametrize("backward", [[], ["--backward"]])
+def test_bench_of_functions_checks_before_it_times(capsys, monkeypatch, backward):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(_functions, "ROUNDS", 1)
+    small = ["--n", "3", "--batch", "9", "--dtype", "float64", *backward]
+    arguments = ["bench", "--function", "expm", *small]
+    exact = torch.linalg.matrix_exp
+    for wrong in (lambda a: exact(a) * (1 + 1e-6), lambda a: exact(a) * torch.nan):
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.linalg, "matrix_exp", wrong)
+            assert main(arguments) == 0
+            assert "matrix_exp is wrong here, and not" in capsys.readouterr().out
+            patch.setattr(bed, "expm", lambda a, *, driver, f=wrong: f(a))
+            with pytest.raises(SystemExit, match="wrong result for float64, n = 3"):
+                main(arguments)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--backward"], "--backward is for --function"),
+        (["--power", "2"], "--power is for --function powm"),
+        (["--function", "absm", "--power", "2"], "--power is for --function powm"),
+        (["--function", "absm", "--device", "cuda"], "--function is timed on the CPU"),
+        (["--function", "absm", "--values-only"], "--function is timed on the CPU"),
+        (["--function", "absm", "--eigen", "."], "--function is timed on the CPU"),
+        (["--function", "absm", "--driver", "none"], "none"),
+    ],
+)
+def test_bench_refuses_options_that_would_not_count(capsys, options, said):
+    pytest.importorskip("torch")
+    assert main(["bench", "--n", "2", "--batch", "3", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
 def _modules():
     for module in pkgutil.walk_packages(bed.__path__, "bed."):
         if not re.search(
@@ -113,6 +218,22 @@ def test_example_of_the_readme(capsys):
         whitened[:100], np.tile(np.eye(8), (100, 1, 1)), atol=1e-8
     )
     assert "engine numba_cpu" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_example_of_functions_in_the_readme():
+    torch = pytest.importorskip("torch")
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    code = text.partition("## Functions of matrices")[2]
+    names = {}
+    code = re.search(r"```python\n(.*?)```", code, re.S)[1]
+    exec(compile(code, "README.md", "exec"), names)
+    gradient = (names["c"] + names["c"].mT) / 4
+    torch.testing.assert_close(names["g"], gradient, rtol=0, atol=1e-14)
+    # Of tr exp at I: e on what is symmetric.
+    x = torch.randn(4, 4, dtype=torch.float64)
+    found = torch.einsum("ijkl,kl->ij", names["hessian"], x + x.mT)
+    torch.testing.assert_close(found, np.e * (x + x.mT), rtol=0, atol=1e-12)
 
 
 def test_public_functions_have_examples():

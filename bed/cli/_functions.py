@@ -1,7 +1,9 @@
 """Time functions of matrices and their gradients against peers, under torch."""
 
 import csv
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,128 +12,189 @@ import bed
 
 from .._config import installed_versions, processor
 from .._console import progress, show
+from .._dispatch.dtypes import compute_dtype
 from ..engines._threads import thread_count
 from ..testing.clock import in_turns
+from ..testing.matrices import random_hermitian
 
 # Matrices in a batch, for each size.
 BATCHES = {2: 20000, 3: 20000, 4: 20000, 8: 5000, 16: 1000, 32: 300, 64: 100}
 SIZES = (3, 4, 8, 16, 32)
-POWER = -0.25
-# SciPy takes one matrix at a time: so many are timed, and the time is scaled.
-OF_SCIPY = 50
+# Matrices that are checked before timing. Peers that take one at a time are timed with
+# them, and the time is scaled.
+FEW = 50
+# More than for other tables: backward passes of torch differ from call to call.
+ROUNDS, ENOUGH = 21, 6.0
+# In n·eps of the largest number: rounding in small eigenvalues and gaps stays below.
+WRONG = 1000
 
-FUNCTIONS: dict[str, Callable] = {
-    "sqrtm": bed.sqrtm,
-    "invsqrtm": bed.invsqrtm,
-    "logm": bed.logm,
-    "expm": bed.expm,
-    "powm": lambda a: bed.powm(a, POWER),
-    "absm": bed.absm,
-    "signm": bed.signm,
-    "clampm": lambda a: bed.clampm(a, 0.5, 1.5),
+# What bed takes behind the matrices; the power is that of the options.
+ARGUMENTS: dict[str, tuple[float, ...]] = {
+    "sqrtm": (),
+    "invsqrtm": (),
+    "logm": (),
+    "expm": (),
+    "powm": (),
+    "absm": (),
+    "signm": (),
+    "clampm": (0.5, 1.5),
 }
+FUNCTIONS = tuple(ARGUMENTS)
+# Those that do something to negative eigenvalues alone; the others get none.
+OF_SIGNS = ("absm", "signm")
+OF_TORCH = {"expm": "matrix_exp", "sqrtm": "matrix_sqrth"}
+OF_SCIPY = ("sqrtm", "logm", "expm")
 
 
 class Line(NamedTuple):
-    """Milliseconds of bed.eigh, of a function, and of peers with what they did."""
+    """Milliseconds of bed.eigh, of a function, and of peers with what they did.
+
+    `peers_ms` has the peers that were timed, `wrong` the errors of those that were not.
+    """
 
     dtype: str
     n: int
     batch: int
-    error: float  # of the gradient, or of the function, to double precision
+    threads: int
+    error: float  # of what is timed, to double precision; relative to the largest
     eigh_ms: float
     forward_ms: float
     total_ms: float
     peers_ms: dict[str, float]
+    wrong: dict[str, float]
 
-    def shown(self) -> str:
-        """The line of the table."""
+    @property
+    def best(self) -> str:
+        """The fastest peer."""
+        return min(self.peers_ms, key=self.peers_ms.__getitem__, default="")
+
+    def ratio(self, peer: str) -> float:
+        """Time of a peer over that of bed."""
+        return self.peers_ms.get(peer, np.nan) / self.total_ms
+
+    def shown(self, peers: Sequence[str]) -> Iterator[str]:
+        """The line of the table, and a sentence for each peer that is wrong."""
         times = (
-            f"{ms:14.2f}{ms / self.total_ms:7.1f}" for ms in self.peers_ms.values()
+            f"{self.peers_ms.get(name, np.nan):14.2f}{self.ratio(name):7.1f}"
+            for name in peers
         )
-        return (
+        yield (
             f"{self.dtype:11}{self.n:4}{self.batch:8}{self.error:10.1e}"
             f"{self.eigh_ms:9.3f}{self.forward_ms:9.3f}"
-            f"{self.forward_ms / self.eigh_ms:7.2f}{self.total_ms:9.3f}{''.join(times)}"
+            f"{self.forward_ms / self.eigh_ms:7.2f}{self.total_ms:9.3f}"
+            f"{''.join(times)}{self.ratio(self.best):7.1f}"
         )
+        for name, error in self.wrong.items():
+            yield f"{name} is wrong here, and not timed: error {error:.1e}"
 
-    def written(self) -> dict[str, Any]:
+    def written(self, peers: Sequence[str]) -> dict[str, Any]:
         """The line of the file."""
         line = self._asdict()
-        peers = line.pop("peers_ms")
+        times = line.pop("peers_ms")
+        del line["wrong"]
         line |= {"forward_ratio": self.forward_ms / self.eigh_ms}
-        for name, ms in peers.items():
-            line |= {f"{name}_ms": ms, f"{name}_ratio": ms / self.total_ms}
+        for name in peers:
+            line |= {f"{name}_ms": times.get(name, np.nan)}
+            line |= {f"{name}_ratio": self.ratio(name)}
+        line |= {"best_peer": self.best, "best_ratio": self.ratio(self.best)}
         return {k: f"{x:.4g}" if isinstance(x, float) else x for k, x in line.items()}
+
+
+def _header(peers: Sequence[str]) -> str:
+    names = (f"{name + ' ms':>14}{'ratio':>7}" for name in peers)
+    return (
+        f"{'dtype':11}{'n':>4}{'batch':>8}{'error':>10}{'eigh ms':>9}{'forward':>9}"
+        f"{'ratio':>7}{'in all':>9}{''.join(names)}{'best':>7}"
+    )
 
 
 def run(options) -> int:
     """Print one line for every combination of the options."""
+    if options.device == "cuda" or options.values_only or options.eigen:
+        raise ValueError(
+            "--function is timed on the CPU, without --values-only and --eigen"
+        )
     try:
         import torch
     except ImportError as error:
-        raise SystemExit("--function needs torch: pip install torch") from error
+        raise ImportError("--function needs torch: pip install torch") from error
 
+    if options.csv:
+        options.csv.touch()  # before the work, if that cannot be done
+    options.dtype = options.dtype or ["float32"]
+    seed = secrets.randbits(32) if options.seed is None else options.seed
     threads = thread_count()
-    torch.set_num_threads(threads)
-    rng = np.random.default_rng(options.seed)
     peers = _peers(torch, options)
     machine = f"{processor()}; {', '.join(installed_versions())}"
     what = "forward and backward of <G, f(A)>" if options.backward else "forward"
-    setting = f"{options.function}; {what}; {threads} threads, torch as many"
-    names = (f"{name + ' ms':>14}{'ratio':>7}" for name in peers)
-    show(
-        machine,
-        setting,
-        f"{'dtype':11}{'n':>4}{'batch':>8}{'error':>10}{'eigh ms':>9}{'forward':>9}"
-        f"{'ratio':>7}{'in all':>9}{''.join(names)}",
+    power = f" {options.power:g}" if options.function == "powm" else ""
+    setting = (
+        f"seed {seed}; {options.function}{power}; {what}; driver {options.driver}; "
+        f"bed: {threads} threads, torch as many"
     )
+    remarks = [f"python -m bed {options.command}"]
+    if "scipy" in peers:
+        remarks.append(f"scipy: one matrix at a time, {FEW} at most, time scaled")
+    show(machine, setting, *remarks, _header([*peers]))
     lines = []
-    for line in _lines(torch, rng, peers, options):
-        show(line.shown())
-        lines.append(line.written())
+    with _threads(torch, threads):
+        rng = np.random.default_rng(seed)
+        for line in _lines(torch, rng, peers, options):
+            show(*line.shown([*peers]))
+            lines.append(line.written([*peers]))
     if options.csv:
         with options.csv.open("w", newline="", encoding="utf-8") as file:
-            file.writelines(f"# {text}\n" for text in (machine, setting))
+            file.writelines(f"# {text}\n" for text in (machine, setting, *remarks))
             writer = csv.DictWriter(file, lines[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(lines)
     return 0
 
 
+@contextmanager
+def _threads(torch, threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _peers(torch, options) -> dict[str, Callable]:
     """Name to a function of tensors: all that is here, or what torch composes."""
-    own = {"expm": "matrix_exp", "sqrtm": "matrix_sqrth"}.get(options.function, "")
-    peers = {"torch.eigh": _composed(torch, options.function)}
-    if hasattr(torch.linalg, own):
+    name = options.function
+    peers = {"torch.eigh": _composed(torch, options)}
+    if hasattr(torch.linalg, own := OF_TORCH.get(name, "")):
         peers[own] = getattr(torch.linalg, own)
-    if options.peers and not options.backward and options.function in _SCIPY:
-        peers["scipy"] = _of_scipy(torch, options.function)
+    if options.peers and not options.backward and name in OF_SCIPY:
+        import scipy.linalg
+
+        of_one = getattr(scipy.linalg, name)
+        peers["scipy"] = lambda a: torch.from_numpy(
+            np.stack([of_one(x) for x in a.numpy()])
+        )
     return peers
 
 
-_SCIPY = ("sqrtm", "logm", "expm")
+def _ours(options) -> Callable:
+    function, name = getattr(bed, options.function), options.function
+    arguments = (options.power,) if name == "powm" else ARGUMENTS[name]
+    return lambda a: function(a, *arguments, driver=options.driver)
 
 
-def _of_scipy(torch, name):
-    import scipy.linalg
-
-    function = getattr(scipy.linalg, name)
-    return lambda a: [function(x) for x in a.detach().numpy()]
-
-
-def _composed(torch, name):
+def _composed(torch, options) -> Callable:
     """f(A) as it is written by hand, from `torch.linalg.eigh`."""
     of_values = {
         "sqrtm": torch.sqrt,
         "invsqrtm": torch.rsqrt,
         "logm": torch.log,
         "expm": torch.exp,
-        "powm": lambda w: w**POWER,
+        "powm": lambda w: w**options.power,
         "absm": torch.abs,
         "signm": torch.sign,
-        "clampm": lambda w: w.clamp(0.5, 1.5),
-    }[name]
+        "clampm": lambda w: w.clamp(*ARGUMENTS["clampm"]),
+    }[options.function]
 
     def function(a):
         w, v = torch.linalg.eigh(a)
@@ -145,52 +208,64 @@ def _lines(torch, rng, peers, options) -> Iterator[Line]:
         for n in options.n or SIZES:
             for batch in options.batch or [BATCHES.get(n, 100)]:
                 progress(f"{dtype} n = {n}, batch {batch} …")
-                line = _measure(torch, rng, peers, options, dtype, n, batch)
+                shape = (batch, n, n)
+                a = _matrices(rng, shape, compute_dtype(dtype), options.function)
+                g = random_hermitian(rng, shape, a.dtype)
+                line = _measure(torch, a, g, peers, options)
                 progress("")
                 yield line
 
 
-def _measure(torch, rng, peers, options, dtype, n, batch) -> Line:
-    x = rng.standard_normal((batch, n, 2 * n)) / np.sqrt(2 * n)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.standard_normal(x.shape) / np.sqrt(2 * n)
-    a = torch.from_numpy((x @ x.conj().swapaxes(1, 2)).astype(dtype))
-    g = torch.from_numpy(rng.standard_normal(a.shape).astype(dtype))
-    ours = FUNCTIONS[options.function]
+def _matrices(rng, shape, dtype, function: str):
+    """Covariances of 2 n samples, or matrices with eigenvalues of both signs."""
+    if function in OF_SIGNS:
+        return random_hermitian(rng, shape, dtype)
+    batch, n, _ = shape
+    x = rng.standard_normal((batch, n, 2 * n))
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(x.shape)
+    return (x @ x.conj().swapaxes(1, 2) / (2 * n)).astype(dtype)
+
+
+def _measure(torch, a, g, peers: Mapping[str, Callable], options) -> Line:
+    dtype, (batch, n, _) = a.dtype, a.shape
+    a, g, ours = torch.from_numpy(a), torch.from_numpy(g), _ours(options)
 
     def called(f, a=a, g=g):
         if not options.backward:
             return lambda: f(a)
         leaf = a.clone().requires_grad_()
+        return lambda: torch.autograd.grad(f(leaf), leaf, g)[0]
 
-        def call():
-            return torch.autograd.grad(f(leaf), leaf, g)[0]
-
-        return call
-
-    few = slice(0, OF_SCIPY)
+    few = a[:FEW], g[:FEW]
     wide = torch.complex128 if a.is_complex() else torch.float64
-    found = called(ours, a[few], g[few])()
-    exact = called(ours, a[few].to(wide), g[few].to(wide))()
-    error = float((found - exact).abs().amax() / exact.abs().amax())
+    exact = called(_composed(torch, options), *(x.to(wide) for x in few))()
+
+    def error_of(f):
+        error = (called(f, *few)() - exact).abs().amax()
+        return float(error / (exact.abs().amax() or 1))  # of sign, 0 may be right
+
+    error, limit = error_of(ours), WRONG * n * float(np.finfo(dtype).eps)
+    if not error <= limit:
+        raise SystemExit(f"wrong result for {dtype}, n = {n}: error {error:.1e}")
     calls = {
-        "eigh": lambda: bed.eigh(a),
+        "eigh": lambda: bed.eigh(a, driver=options.driver),
         "forward": lambda: ours(a),
-        "total": called(ours),
     }
+    if options.backward:
+        calls["total"] = called(ours)
+    wrong = {}
     for name, peer in peers.items():
-        calls[name] = called(peer) if name != "scipy" else called(peer, a[few])
-    times = in_turns(calls, rounds=21, enough=6.0)
+        if (of_peer := error_of(peer)) <= limit:
+            calls[name] = called(peer, *few) if name == "scipy" else called(peer)
+        else:
+            wrong[name] = of_peer
+    times = in_turns(calls, rounds=ROUNDS, enough=ENOUGH)
     ms = {name: seconds * 1e3 for name, seconds in times.items()}
     if "scipy" in ms:
-        ms["scipy"] *= batch / len(a[few])
+        ms["scipy"] *= batch / len(few[0])
+    eigh, forward = ms.pop("eigh"), ms.pop("forward")
+    total = ms.pop("total", forward)
     return Line(
-        dtype,
-        n,
-        batch,
-        error,
-        ms.pop("eigh"),
-        ms.pop("forward"),
-        ms.pop("total"),
-        ms,
+        str(dtype), n, batch, thread_count(), error, eigh, forward, total, ms, wrong
     )

@@ -93,6 +93,7 @@ def add_arguments(parser) -> None:
         "--function", choices=FUNCTIONS, help="time a function of matrices, under torch"
     )
     parser.add_argument("--backward", action="store_true", help="and its gradient")
+    parser.add_argument("--power", type=float, help="of powm, by default -0.25")
     parser.add_argument("--driver", default="auto", help="engine, see `info`")
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--values-only", action="store_true", help="time eigvalsh")
@@ -112,9 +113,13 @@ def _positive(text: str) -> int:
 
 def run(options) -> int:
     """Print one line for every combination of the options."""
+    if options.power is not None and options.function != "powm":
+        raise ValueError("--power is for --function powm")
     if options.function:
-        options.dtype = options.dtype or ["float32"]
+        options.power = -0.25 if options.power is None else options.power
         return run_functions(options)
+    if options.backward:
+        raise ValueError("--backward is for --function")
     options.n = options.n or [2, 3, 4, 8, 16, 32, 64]
     options.batch = options.batch or [10000]
     options.dtype = options.dtype or ["float32", "float64"]
