@@ -82,8 +82,8 @@ def eigh(
     Where eigenvalues coincide, it is finite, and right for a loss of the eigenvalues
     alone or of projectors on whole eigenspaces. For a loss that mixes eigenvalues and
     eigenvectors, such as that of a matrix function V f(w) Vᴴ, and for second
-    derivatives, it lacks the part inside the eigenspace, but for its diagonal: give
-    such a function a derivative of its own, by `jax.custom_jvp`.
+    derivatives, it lacks the part inside the eigenspace, but for its diagonal:
+    `bed.jax.sqrtm` and the other functions of matrices, and `bed.jax.funm`, have it.
 
     Results have the device, the sharding and the commitment that those of
     `jax.numpy.linalg.eigh` have. On the CPU, NUMBA_NUM_THREADS says how many threads
