@@ -77,6 +77,21 @@ def test_warmup_compiles_both_widths_for_each_dtype(recorder, monkeypatch):
     ]
 
 
+def test_warmup_compiles_functions_of_matrices_if_asked(monkeypatch):
+    of = {}
+    for name in ("eigh", "spectral", "spectral_vjp", "eigh_vjp"):
+        module = importlib.import_module(f"bed.engines.numba_cpu.{name}")
+        of[name] = Recorder()
+        entries = _entries.Entries(name, None, None)
+        monkeypatch.setattr(entries, "compile", of[name].compile)
+        monkeypatch.setattr(module, "_entries", entries)
+    both = [("complex64", NARROW), ("complex64", WIDE)]
+    bed.warmup(4, "c8")
+    assert [sorted(each.compiled) for each in of.values()] == [both, [], [], []]
+    bed.warmup(4, "c8", functions=True)
+    assert [sorted(each.compiled) for each in of.values()] == [both] * 4
+
+
 @pytest.mark.parametrize("dtype, size", [("f4", 4), ("c8", 4), ("f8", 8), ("c16", 8)])
 def test_lanes_are_of_the_real_dtype(recorder, dtype, size):
     assert _entries._OfDtype(recorder, np.dtype(dtype)).lanes == WIDE // size
