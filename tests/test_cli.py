@@ -106,16 +106,25 @@ def _functions_table(path, capsys, *arguments):
 def test_bench_of_functions(capsys, tmp_path, monkeypatch, name, backward):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(_functions, "ROUNDS", 1)
-    threads = torch.get_num_threads()
+    before, timed = torch.get_num_threads(), set()
+
+    def in_turns(calls, **keywords):
+        timed.add(torch.get_num_threads())
+        return original(calls, **keywords)
+
+    original = _functions.in_turns
+    monkeypatch.setattr(_functions, "in_turns", in_turns)
+    monkeypatch.setattr(_functions, "thread_count", lambda: before + 1)
     table = tmp_path / "table.csv"
     dtypes = ["--dtype", "float16", "complex128"]
     printed, rows = _functions_table(table, capsys, name, *backward, *dtypes)
-    assert torch.get_num_threads() == threads
+    assert (timed, torch.get_num_threads()) == ({before + 1}, before)
     assert [(row["dtype"], row["n"]) for row in rows] == [
         (dtype, n) for dtype in ("float32", "complex128") for n in "14"
     ]
     for line, row in zip(printed, rows, strict=True):
         assert line.split()[:3] == [row["dtype"], row["n"], row["batch"]]
+        assert row["threads"] == str(before + 1)
         eps = np.finfo(row["dtype"]).eps
         assert 0 <= float(row["error"]) < 100 * eps
         # By other means than bed's own, so that no dtype is compared with itself.
