@@ -33,7 +33,8 @@ _REASONS = {
     Status.OK: "solved",
     Status.NOT_FINITE: "the triangle that is read holds NaN or Inf",
     Status.NO_CONVERGENCE: "the QR iteration did not converge",
-    Status.OVERFLOW: "an eigenvalue is larger than the dtype's largest number",
+    Status.OVERFLOW: "an eigenvalue, or a function of it, is larger than the dtype's "
+    "largest number",
     Status.DOMAIN: "an eigenvalue is outside of the function's domain",
     Status.NOT_DEFINITE: "the matrix b is not positive definite",
 }

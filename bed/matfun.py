@@ -8,6 +8,8 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from ._dispatch import matfun as dispatch
 from ._dispatch.interop import library_of
 from ._functions import Function, Spectral
@@ -51,8 +53,8 @@ def sqrtm(
     floor : float, optional
         Eigenvalues below floor·n·eps·s, where s is the largest of their magnitudes and
         eps that of the dtype, are lifted to that. The bound counts as a constant: what
-        is lifted has derivative zero. With a floor no eigenvalue is negative, and none
-        is zero but in a matrix of zeros.
+        is lifted has derivative zero. With a floor no eigenvalue is negative, and with
+        one above zero none is zero unless the bound itself is.
     check : bool or "hermitian", optional
         As for `bed.eigh`; True also names the matrices outside of the domain.
     return_info : bool, optional
@@ -371,11 +373,11 @@ def _number(x, name: str) -> float:
     """A number of Python of what may be an array of one."""
     if getattr(x, "requires_grad", False):
         raise ValueError(f"{name} is not differentiated: pass a number")
-    if isinstance(x, bool | str | bytes):
+    if isinstance(x, bool | np.bool_ | str | bytes):
         raise ValueError(f"{name} must be a number, got {x!r}")
     try:
         number = float(x)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be a number, got {x!r}") from error
     if math.isnan(number):
         raise ValueError(f"{name} must be a number, got {x!r}")

@@ -207,3 +207,8 @@ def test_third_derivatives_of_the_matrix_alone(rng):
         return lambda a: jax.jvp(function, (a,), (z,))[1]
 
     _assert_close(third(lambda a: _value(a, jnp.log)), third(bed.logm), 1e-10)
+
+
+def test_complex_values_are_refused():
+    with pytest.raises(TypeError, match="real"):
+        bed.funm(jnp.eye(2), lambda x: x * 1j)

@@ -198,6 +198,8 @@ def test_engines_agree(rng, name, driver):
         (lambda a: bed.sqrtm(a, floor=True), ValueError, "floor must be a number"),
         (lambda a: bed.powm(a, np.nan), ValueError, "p must be"),
         (lambda a: bed.powm(a, [1, 2]), ValueError, "p must be a number"),
+        (lambda a: bed.powm(a, 10**400), ValueError, "p must be a number"),
+        (lambda a: bed.powm(a, np.bool_(True)), ValueError, "p must be a number"),
         (lambda a: bed.clampm(a, 2, 1), ValueError, "min must not be above max"),
         (lambda a: bed.sqrtm(a, "X"), ValueError, "UPLO"),
         (lambda a: bed.sqrtm(a, check="x"), ValueError, "check must be"),

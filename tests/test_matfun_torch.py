@@ -167,6 +167,13 @@ def test_a_matrix_that_counts_and_failed_has_no_gradient():
         bed.logm(a, check=True)
 
 
+def test_matrices_without_entries_have_second_derivatives():
+    a = torch.zeros(0, 0, dtype=torch.float64)
+    for f in (bed.sqrtm, lambda x: bed.eigh(x)[0]):
+        hessian = torch.func.hessian(lambda x, f=f: f(x).sum())(a)
+        assert hessian.shape == (0, 0, 0, 0)
+
+
 def test_what_a_floor_lifts_does_not_move():
     a = with_eigenvalues((1e-9, 1, 2)).requires_grad_()
     floor = 1e-3 / (3 * torch.finfo(a.dtype).eps * 2)  # the smallest becomes 1e-3

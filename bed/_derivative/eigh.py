@@ -153,6 +153,8 @@ def without_unused(w: Any, v: Any, *differentials: Any) -> tuple[Any, Any]:
         Of the loss, or of A.
     """
     xp = array_namespace(w, v)
+    if w.shape[-1] == 0:
+        return w, v
     unused = ~xp.all(xp.isfinite(w), axis=-1)  # (...)
     for x in differentials:
         if x is not None:

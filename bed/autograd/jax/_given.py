@@ -25,6 +25,8 @@ class Given:
                         f"f and its derivatives must return a number for a number, "
                         f"got an array of shape {y.shape}"
                     )
+                if jnp.iscomplexobj(y):
+                    raise TypeError(f"f has to be real, and returned {y.dtype}")
                 return y.astype(dtype)
 
             return cast
