@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bed._derivative import eigh as derivative
 from bed._functions import Function, Spectral
 from bed.engines._constants import constants
 from bed.engines.scalar import functions as scalar
@@ -90,3 +91,51 @@ def assert_near(x, expected, size, n, units=8):
     error = abs(x - expected).max(axis=(-2, -1))
     unit = n * np.finfo(x.dtype).eps
     assert (error <= units * unit * size).all(), (error / size / unit).max()
+
+
+def assert_values_and_gradients(rng, product, vjp, w, v, function, factor=16):
+    """An engine's `spectral_product` and `spectral_vjp`, against double precision.
+
+    Of the gradient within `factor`; so has to be that of given differences, which are
+    made of other eigenvalues than the function is told of.
+    """
+    n, dtype = v.shape[-1], v.dtype
+    f, status = product(w, v, function)
+    assert not status.any(), function
+    expected, slopes = values(function, w), differences(function, w)
+    wide = v.astype("c16")
+    exact = (wide * expected[:, None, :]) @ adjoint(wide)
+    assert_near(f, exact, abs(expected).max(axis=-1), n)
+    assert_hermitian(f)
+    g = general(rng, v.shape, dtype)
+    h = (g + adjoint(g)).astype("c16") / 2
+    exact = wide @ (slopes * (adjoint(wide) @ h @ wide)) @ adjoint(wide)
+    size = abs(slopes).max(axis=(-2, -1)) * np.linalg.norm(h, 2, axis=(-2, -1))
+    gradient = vjp(w, v, g, function)
+    assert_near(gradient, exact, size, n, factor)
+    assert_hermitian(gradient)
+    given = vjp(-w, v, g, FUNCTIONS["identity"], slopes.astype(w.dtype))
+    assert_near(given, exact, size, n, 16)
+
+
+def assert_gradients_of_the_decomposition(rng, eigh_vjp, batch, n, dtype):
+    """An engine's `eigh_vjp`, with a gap of no more than rounding."""
+    w, v = decomposed(rng, batch, n, dtype, positive=False)
+    if n > 1:
+        w[:, -1] = np.nextafter(w[:, -2], w[:, -2] + 1)
+    grad_w = rng.standard_normal(w.shape).astype(w.dtype)
+    grad_v = general(rng, v.shape, dtype)
+    for by_w, by_v in ((grad_w, grad_v), (None, grad_v), (grad_w, None)):
+        gradient = eigh_vjp(w, v, by_w, by_v)
+        expected = derivative.eigh_vjp(w, v, by_w, by_v)
+        size = np.maximum(abs(expected).max(axis=(-2, -1)), 1)
+        assert_near(gradient, expected, size, n, 32)
+        assert_hermitian(gradient)
+
+
+def drawn(rng, batch, n, dtype, function):
+    """`decomposed` in the domain of a function."""
+    w, v = decomposed(rng, batch, n, dtype, positive=function.has_domain)
+    if function.is_singular:
+        w[w == 0] = 0.5
+    return w, v

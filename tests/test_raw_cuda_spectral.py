@@ -1,6 +1,7 @@
 """Functions of matrices in the fused CUDA engine, by the emulator."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import pytest
 import cuda_emulator
 import emulated
 from bed import Status
-from bed._derivative import eigh as derivative
 from bed._derivative import gaps
 from bed._functions import BAND, Function, Spectral
 from bed.testing.checks import assert_same_bits
@@ -17,12 +17,13 @@ from cuda_emulator import EmulatorError
 from matrix_functions import (
     FUNCTIONS,
     adjoint,
-    assert_hermitian,
+    assert_gradients_of_the_decomposition,
     assert_near,
+    assert_values_and_gradients,
     decomposed,
     differences,
+    drawn,
     general,
-    values,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -57,42 +58,16 @@ def test_values_and_gradients(rng, n, dtype):
     for name, function in FUNCTIONS.items():
         if n > 9 and name not in ("sqrt", "exp", "clamp"):
             continue  # the scalar maths is tested elsewhere
-        w, v = decomposed(rng, batch, n, dtype, positive=function.has_domain)
-        if function.is_singular:
-            w[w == 0] = 0.5
-        f, status = run(PRODUCTS, w, v, function)
-        assert not status.any(), name
-        expected = values(function, w)
-        wide = v.astype("c16")
-        exact = (wide * expected[:, None, :]) @ adjoint(wide)
-        assert_near(f, exact, abs(expected).max(axis=-1), n)
-        assert_hermitian(f)
-        g = general(rng, v.shape, dtype)
-        gradient = run(GRADIENTS, w, v, g, function)
-        h = (g + adjoint(g)).astype("c16") / 2
-        slopes = differences(function, w)
-        exact = wide @ (slopes * (adjoint(wide) @ h @ wide)) @ adjoint(wide)
-        size = abs(slopes).max(axis=(-2, -1)) * np.linalg.norm(h, 2, axis=(-2, -1))
-        assert_near(gradient, exact, size, n, 16)
-        assert_hermitian(gradient)
-        given = run(GRADIENTS, -w, v, g, function, slopes.astype(w.dtype))
-        assert_near(given, exact, size, n, 16)
+        w, v = drawn(rng, batch, n, dtype, function)
+        product, vjp = partial(run, PRODUCTS), partial(run, GRADIENTS)
+        assert_values_and_gradients(rng, product, vjp, w, v, function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_gradients_of_the_decomposition(rng, n, dtype):
-    w, v = decomposed(rng, 3, n, dtype, positive=False)
-    if n > 1:  # a gap of no more than rounding
-        w[:, -1] = np.nextafter(w[:, -2], w[:, -2] + 1)
-    grad_w = rng.standard_normal(w.shape).astype(w.dtype)
-    grad_v = general(rng, v.shape, dtype)
-    for by_w, by_v in ((grad_w, grad_v), (None, grad_v), (grad_w, None)):
-        gradient = run("eigh_vjp", w, v, by_w, by_v)
-        expected = derivative.eigh_vjp(w, v, by_w, by_v)
-        size = np.maximum(abs(expected).max(axis=(-2, -1)), 1)
-        assert_near(gradient, expected, size, n, 32)
-        assert_hermitian(gradient)
+    eigh_vjp = partial(run, "eigh_vjp")
+    assert_gradients_of_the_decomposition(rng, eigh_vjp, 3, n, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

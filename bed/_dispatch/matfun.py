@@ -18,7 +18,7 @@ from . import solve
 from .interop import Library, Received, library_of, to_host
 from .interop.received import describe
 from .normalize import array_for, normalize, normalize_uplo, raise_unless_check
-from .policy import choose
+from .policy import loaded
 from .solve import opaque, run
 from .symmetry import raise_on_asymmetry
 
@@ -46,7 +46,7 @@ def spectral_received(received: Received, uplo, check, driver, functions, keep):
     """The same for an open array, on its device and stream."""
     a, leading, dtype = normalize(received)
     n = a.shape[-1]
-    engine = choose(n, dtype, received.device, driver=driver).engine
+    engine, _ = loaded(n, dtype, received.device, True, driver)
     if check == "hermitian":
         raise_on_asymmetry(
             a.astype(dtype, copy=False), uplo, leading, received.dtype, received.error
@@ -171,7 +171,7 @@ def _received(received: Received, others, driver, solver, with_status=False):
     v = received.array
     leading, dtype = v.shape[:-2], v.dtype
     real = dtype.type(0).real.dtype
-    engine = choose(v.shape[-1], dtype, received.device, driver=driver).engine
+    engine, _ = loaded(v.shape[-1], dtype, received.device, True, driver)
     axes, batch = len(leading), math.prod(leading)
     opened = []
     for x in others:
@@ -188,7 +188,7 @@ def _received(received: Received, others, driver, solver, with_status=False):
 def warmup(a, driver: str) -> None:
     """Compile what functions of matrices (batch, n, n) need, and their derivatives."""
     device = "cpu" if isinstance(a, np.ndarray) else "cuda"
-    engine = choose(a.shape[-1], a.dtype, device, driver=driver).engine
+    engine, _ = loaded(a.shape[-1], a.dtype, device, True, driver)
     function = Spectral(Function.SQRT)
     _, w, v, _ = _function_of(engine, "spectral")(a, "L", function)
     _function_of(engine, "spectral_vjp")(w, v, a, function)

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from bed import Status
-from bed._derivative import eigh as derivative
 from bed._functions import Function, Spectral
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import DTYPES
 from matrix_functions import (
     FUNCTIONS,
     adjoint,
-    assert_hermitian,
+    assert_gradients_of_the_decomposition,
     assert_near,
+    assert_values_and_gradients,
     decomposed,
     differences,
+    drawn,
     general,
-    values,
 )
 from simulated import functions, gradients
 
@@ -26,42 +26,17 @@ SQRT, POWER = Spectral(Function.SQRT), Spectral(Function.POWER, 200)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_values_and_gradients(rng, n, dtype):
-    for name, function in FUNCTIONS.items():
-        w, v = decomposed(rng, 3, n, dtype, positive=function.has_domain)
-        if function.is_singular:
-            w[w == 0] = 0.5
-        f, status = functions.spectral_product(w, v, function)
-        assert not status.any(), name
-        expected, slopes = values(function, w), differences(function, w)
-        wide = v.astype("c16")
-        exact = (wide * expected[:, None, :]) @ adjoint(wide)
-        assert_near(f, exact, abs(expected).max(axis=-1), n)
-        assert_hermitian(f)
-        g = general(rng, v.shape, dtype)
-        h = (g + adjoint(g)).astype("c16") / 2
-        exact = wide @ (slopes * (adjoint(wide) @ h @ wide)) @ adjoint(wide)
-        size = abs(slopes).max(axis=(-2, -1)) * np.linalg.norm(h, 2, axis=(-2, -1))
-        gradient = gradients.spectral_vjp(w, v, g, function)
-        assert_near(gradient, exact, size, n, 16)
-        assert_hermitian(gradient)
-    given = gradients.spectral_vjp(-w, v, g, SQRT, slopes.astype(w.dtype))
-    assert_near(given, exact, size, n, 16)
+    product, vjp = functions.spectral_product, gradients.spectral_vjp
+    for function in FUNCTIONS.values():
+        w, v = drawn(rng, 3, n, dtype, function)
+        assert_values_and_gradients(rng, product, vjp, w, v, function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 5])
 def test_gradients_of_the_decomposition(rng, n, dtype):
-    w, v = decomposed(rng, 2, n, dtype, positive=False)
-    if n > 1:  # a gap of no more than rounding
-        w[:, -1] = np.nextafter(w[:, -2], w[:, -2] + 1)
-    grad_w = rng.standard_normal(w.shape).astype(w.dtype)
-    grad_v = general(rng, v.shape, dtype)
-    for by_w, by_v in ((grad_w, grad_v), (None, grad_v), (grad_w, None)):
-        gradient = gradients.eigh_vjp(w, v, by_w, by_v)
-        expected = derivative.eigh_vjp(w, v, by_w, by_v)
-        size = np.maximum(abs(expected).max(axis=(-2, -1)), 1)
-        assert_near(gradient, expected, size, n, 32)
-        assert_hermitian(gradient)
+    eigh_vjp = gradients.eigh_vjp
+    assert_gradients_of_the_decomposition(rng, eigh_vjp, 2, n, dtype)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # inf · 0

@@ -1,10 +1,11 @@
 """Functions of matrices in the fused engine, of every size and kernel."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from bed import engines
-from bed._derivative import eigh as derivative
 from bed._functions import Function, Spectral
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import DTYPES
@@ -13,12 +14,12 @@ from kernels import FUSED
 from matrix_functions import (
     FUNCTIONS,
     adjoint,
-    assert_hermitian,
+    assert_gradients_of_the_decomposition,
     assert_near,
+    assert_values_and_gradients,
     decomposed,
-    differences,
+    drawn,
     general,
-    values,
 )
 
 SQRT = Spectral(Function.SQRT)
@@ -39,39 +40,24 @@ def test_values_and_gradients(rng, n, dtype):
     for name, function in FUNCTIONS.items():
         if n > 8 and name not in ("sqrt", "power -3/2"):
             continue
-        w, v = decomposed(rng, 5, n, dtype, positive=function.has_domain)
-        if function.is_singular:
-            w[w == 0] = 0.5
-        f, status = call("spectral_product", w, v, function)
-        assert not status.any(), name
-        expected, slopes = values(function, w), differences(function, w)
-        wide = v.astype("c16")
-        exact = (wide * expected[:, None, :]) @ adjoint(wide)
-        assert_near(f, exact, abs(expected).max(axis=-1), n)
-        assert_hermitian(f)
-        g = general(rng, v.shape, dtype)
-        h = (g + adjoint(g)).astype("c16") / 2
-        exact = wide @ (slopes * (adjoint(wide) @ h @ wide)) @ adjoint(wide)
-        size = abs(slopes).max(axis=(-2, -1)) * np.linalg.norm(h, 2, axis=(-2, -1))
-        gradient = call("spectral_vjp", w, v, g, function)
+        w, v = drawn(rng, 5, n, dtype, function)
         # The device's powers are right to some units in the last place.
-        assert_near(gradient, exact, size, n, 16 + 64 / n)
-        assert_hermitian(gradient)
+        assert_values_and_gradients(
+            rng,
+            partial(call, "spectral_product"),
+            partial(call, "spectral_vjp"),
+            w,
+            v,
+            function,
+            16 + 64 / n,
+        )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_gradients_of_the_decomposition(rng, n, dtype):
-    w, v = decomposed(rng, 3, n, dtype, positive=False)
-    if n > 1:  # a gap of no more than rounding
-        w[:, -1] = np.nextafter(w[:, -2], w[:, -2] + 1)
-    grad_w = rng.standard_normal(w.shape).astype(w.dtype)
-    grad_v = general(rng, v.shape, dtype)
-    for by_w, by_v in ((grad_w, grad_v), (None, grad_v), (grad_w, None)):
-        gradient = call("eigh_vjp", w, v, by_w, by_v)
-        expected = derivative.eigh_vjp(w, v, by_w, by_v)
-        size = np.maximum(abs(expected).max(axis=(-2, -1)), 1)
-        assert_near(gradient, expected, size, n, 32)
+    eigh_vjp = partial(call, "eigh_vjp")
+    assert_gradients_of_the_decomposition(rng, eigh_vjp, 3, n, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

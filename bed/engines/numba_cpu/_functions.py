@@ -43,8 +43,9 @@ class Call(NamedTuple):
 
 
 def call_of(function: Spectral) -> tuple:
-    """The arguments of `Call`."""
-    return (*function, function.has_domain, function.is_singular)
+    """The arguments of `Call`, which Numba would look long at if they were an enum."""
+    code, *numbers = function
+    return int(code), *numbers, function.has_domain, function.is_singular
 
 
 # Their types.
