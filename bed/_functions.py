@@ -61,3 +61,7 @@ class Spectral(NamedTuple):
         if self.function == Function.POWER:
             return self.first < 0
         return self.function in (Function.INVSQRT, Function.LOG)
+
+
+# It has neither domain nor floor: for what is no function, but goes the same way.
+IDENTITY = Spectral(Function.IDENTITY)

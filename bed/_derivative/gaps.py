@@ -98,12 +98,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from .method import normalize_method
-
-# Exactly repeated eigenvalues come out of LAPACK and of the engines up to 4.6·√n·eps of
-# the largest |w| apart (n = 2 … 64, both precisions, 200 matrices each): what is closer
-# than about twice that counts as equal.
-CUTOFF = 8.0
+from .method import CUTOFF, normalize_method
 
 
 def inverse_gaps(w: Any, gradient: str = "exact", degree: int = 9) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._functions import Function, Spectral
+from .._functions import IDENTITY, Function, Spectral
 from .._status import Status, raise_on_failure
 from ..engines import Engine, allocate, get
 from . import solve
@@ -20,12 +20,10 @@ from .interop.received import describe
 from .normalize import array_for, normalize, normalize_uplo, raise_unless_check
 from .policy import loaded
 from .solve import opaque, run
-from .symmetry import raise_on_asymmetry
+from .symmetry import raise_unless_hermitian
 
 # Whose functions the engines without any are given.
 LENT_BY = "reference"
-
-IDENTITY = Spectral(Function.IDENTITY)
 
 
 @opaque
@@ -48,9 +46,7 @@ def spectral_received(received: Received, uplo, check, driver, functions, keep):
     n = a.shape[-1]
     engine, _ = loaded(n, dtype, received.device, True, driver)
     if check == "hermitian":
-        raise_on_asymmetry(
-            a.astype(dtype, copy=False), uplo, leading, received.dtype, received.error
-        )
+        raise_unless_hermitian(received, a, uplo, leading, dtype)
     results = [received.empty((*leading, n, n), dtype) for _ in functions]
     if keep or len(functions) > 1:
         w, v, status = allocate(received.empty, (*leading, n), dtype)
@@ -79,12 +75,7 @@ def funm(library: Library, a, uplo, check, driver, f: Callable):
     w, v, status = solve.eigh(library, a, uplo, hermitian, driver)
     values = values_of(f, w)
     result, found = product(library, values, v, IDENTITY, driver)
-    status = with_values(status, found)
-    if check:
-        received = library.receive(status)
-        with received.running():
-            raise_on_failure(to_host(received.array), received.error)
-    return result, status
+    return result, with_values(library, status, found, check)
 
 
 def values_of(f: Callable, w):
@@ -102,14 +93,20 @@ def values_of(f: Callable, w):
     return values
 
 
-def with_values(status, found):
+def with_values(library: Library, status, found, check):
     """The status of eigenvalues, and where they are in order that of their values.
 
-    These are NOT_FINITE where a value is NaN, which is outside of the domain then.
+    These are NOT_FINITE where a value is NaN, which is outside of the domain then. With
+    `check` the status is looked at.
     """
     outside = int(Status.DOMAIN) - int(Status.NOT_FINITE)
     found = found + (found == int(Status.NOT_FINITE)) * found * outside
-    return status + (status == int(Status.OK)) * found
+    status = status + (status == int(Status.OK)) * found
+    if check:
+        received = library.receive(status)
+        with received.running():
+            raise_on_failure(to_host(received.array), received.error)
+    return status
 
 
 @opaque

@@ -37,7 +37,7 @@ from .normalize import (
     raise_unless_check,
 )
 from .policy import AUTO, choose_stage, loaded
-from .symmetry import raise_on_asymmetry
+from .symmetry import raise_on_asymmetry, raise_unless_hermitian
 
 
 def opaque(function: Callable) -> Callable:
@@ -119,9 +119,7 @@ def eigh_received(
     n = a.shape[-1]
     engine, solve = loaded(n, dtype, received.device, eigenvectors, driver)
     if check == "hermitian":
-        raise_on_asymmetry(
-            a.astype(dtype, copy=False), uplo, leading, received.dtype, received.error
-        )
+        raise_unless_hermitian(received, a, uplo, leading, dtype)
     # With the caller's axes from the beginning: to torch, a view is not a new tensor.
     outputs = allocate(received.empty, (*leading, n), dtype, eigenvectors=eigenvectors)
     a = array_for(engine, a, dtype)
@@ -146,13 +144,7 @@ def eigh_extremal(library: Library, a, k, which, uplo, check, driver):
         k = normalize_extremal(k, which, n)
         engine, solve = loaded(n, dtype, received.device, True, driver)
         if check == "hermitian":
-            raise_on_asymmetry(
-                a.astype(dtype, copy=False),
-                uplo,
-                leading,
-                received.dtype,
-                received.error,
-            )
+            raise_unless_hermitian(received, a, uplo, leading, dtype)
         pays, own = _extremal_functions(engine)
         if own is not None and pays(n, k, dtype):
             outputs = allocate_extremal(received.empty, (*leading, n), k, dtype)

@@ -5,6 +5,7 @@ import numpy as np
 from .._status import name_failures
 from ..engines._float_mode import default_float_mode
 from .dtypes import half_eps
+from .interop import Received
 
 # How far a matrix may be from its conjugate transpose, in n·eps of its largest entry.
 # Products like X Xᵀ, and sums in another order, stay well within one. Half types are
@@ -67,3 +68,9 @@ def raise_on_asymmetry(
         f"largest |A| ({allowed:.2g} is allowed): "
         + name_failures(bad, lambda index: f"{relative[index]:.2g}")
     )
+
+
+def raise_unless_hermitian(received: Received, a, uplo, leading, dtype) -> None:
+    """The same for the matrices (batch, n, n) of an open array, computed in a dtype."""
+    a = a.astype(dtype, copy=False)
+    raise_on_asymmetry(a, uplo, leading, received.dtype, received.error)

@@ -1,6 +1,5 @@
 """Time functions of matrices and their gradients against peers, under torch."""
 
-import csv
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from .._dispatch.dtypes import compute_dtype
 from ..engines._threads import thread_count
 from ..testing.clock import in_turns
 from ..testing.matrices import random_hermitian
+from ._table import write_table
 
 # Matrices in a batch, for each size.
 BATCHES = {2: 20000, 3: 20000, 4: 20000, 8: 5000, 16: 1000, 32: 300, 64: 100}
@@ -97,7 +97,7 @@ class Line(NamedTuple):
             line |= {f"{name}_ms": times.get(name, np.nan)}
             line |= {f"{name}_ratio": self.ratio(name)}
         line |= {"best_peer": self.best, "best_ratio": self.ratio(self.best)}
-        return {k: f"{x:.4g}" if isinstance(x, float) else x for k, x in line.items()}
+        return line
 
 
 def _header(peers: Sequence[str]) -> str:
@@ -143,11 +143,7 @@ def run(options) -> int:
             show(*line.shown([*peers]))
             lines.append(line.written([*peers]))
     if options.csv:
-        with options.csv.open("w", newline="", encoding="utf-8") as file:
-            file.writelines(f"# {text}\n" for text in (machine, setting, *remarks))
-            writer = csv.DictWriter(file, lines[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
+        write_table(options.csv, (machine, setting, *remarks), lines)
     return 0
 
 

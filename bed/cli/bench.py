@@ -1,7 +1,6 @@
 """Time bed.eigh against its peers on random matrices; results are checked."""
 
 import argparse
-import csv
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from ..testing.matrices import random_hermitian
 from ._functions import FUNCTIONS
 from ._functions import run as run_functions
 from ._peers import NAMES, Peer, available, awaited, best_device
+from ._table import write_table
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
@@ -72,7 +72,7 @@ class Line(NamedTuple):
         del line["wrong"]
         line |= {f"{name}_ms": times.get(name, np.nan) for name in NAMES}
         line |= {"best_peer": best, "best_ratio": self.ratio(best)}
-        return {k: f"{x:.4g}" if isinstance(x, float) else x for k, x in line.items()}
+        return line
 
 
 def _header(peers: Sequence[Peer]) -> str:
@@ -143,12 +143,8 @@ def run(options) -> int:
         show(*line.shown(peers))
         lines.append(line)
     if options.csv:
-        with options.csv.open("w", newline="", encoding="utf-8") as file:
-            file.writelines(f"# {text}\n" for text in (machine, setting, *remarks))
-            rows = [line.written() for line in lines]
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        rows = [line.written() for line in lines]
+        write_table(options.csv, (machine, setting, *remarks), rows)
     return 0
 
 

@@ -25,7 +25,7 @@ from ..._derivative.method import Method
 from ..._dispatch import matfun as dispatch
 from ..._dispatch.dtypes import compute_dtype
 from ..._dispatch.interop import library_of
-from ..._functions import Function, Spectral
+from ..._functions import IDENTITY
 from ..._status import Status
 from ...engines import real_dtype
 from ._failed import nan_where_failed
@@ -127,8 +127,7 @@ def _vjp_now(a, w, v, t, differences, *parameters, given, driver, mapped):
         with jax.disable_jit(False):
             return _vjp_spread(a, *arrays, driver)
     *arrays, differences = arrays
-    function = Spectral(Function.IDENTITY)
-    return [dispatch.spectral_vjp(library, *arrays, function, driver, differences)]
+    return [dispatch.spectral_vjp(library, *arrays, IDENTITY, driver, differences)]
 
 
 @partial(jax.jit, static_argnums=5)
@@ -140,8 +139,7 @@ def _vjp_spread(a, w, v, t, differences, driver):
 def _vjp_lowered(context, *operands, device, driver, given, mapped):
     del given, mapped
     context = context.replace(avals_in=context.avals_in[:5])
-    function = Spectral(Function.IDENTITY)
-    options = {"device": device, "driver": driver, "function": function}
+    options = {"device": device, "driver": driver, "function": IDENTITY}
     return xla.lower_vjp(context, *operands[:5], **options)
 
 

@@ -13,6 +13,7 @@ from ..._derivative.matfun import spectral_jvp, spectral_second, without_failed
 from ..._dispatch import matfun
 from ..._dispatch.interop.torch import LIBRARY, recorded
 from ._function import at_once, below_autograd, full_precision, mapped_first
+from ._phase import all_mapped
 
 
 class _Rules:
@@ -206,11 +207,3 @@ def encoded(functions) -> tuple[list[int], list[float]]:
     """What an operator has of functions: their numbers, and three floats of each."""
     numbers = [x for function in functions for x in function[1:]]
     return [int(function[0]) for function in functions], numbers
-
-
-def all_mapped(info, in_dims, tensors):
-    """Tensors with the mapped axis as their first; those without one get it."""
-    return [
-        x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
-        for x, axis in zip(tensors, in_dims, strict=False)
-    ]

@@ -10,8 +10,9 @@ from ..._dispatch import matfun
 from ..._dispatch.interop.torch import LIBRARY
 from ..._functions import Function, Spectral
 from ._function import mapped_first
-from ._matfun_function import OperatorSpectral, OperatorSpectralVjp, all_mapped
+from ._matfun_function import OperatorSpectral, OperatorSpectralVjp
 from ._operators import CHECKS, shapes_of
+from ._phase import all_mapped
 
 _LIBRARY = torch.library.Library("bed", "FRAGMENT")
 _FUNCTIONS = "int[] functions, float[] numbers"

@@ -71,16 +71,30 @@ def _differentiated(a) -> bool:
 
 def shapes_of(a, uplo="L", check="False", driver="auto", *_):
     """Outputs without values, for tracing; what is wrong is told as with values."""
+    raise_unless_options(uplo, check, driver)
+    raise_unless_square(a.shape, LinAlgError)
+    return outputs_of(a, computed_dtype(a))
+
+
+def raise_unless_options(uplo, check, driver):
+    """Raise for what is no option of a solver."""
     normalize_uplo(uplo)
     raise_unless_check(CHECKS.get(check, check))
     if driver != "auto":
         known(driver)
-    raise_unless_square(a.shape, LinAlgError)
+
+
+def computed_dtype(a) -> torch.dtype:
+    """What a tensor is computed in."""
     name = str(a.dtype).removeprefix("torch.")
     try:
-        dtype = getattr(torch, compute_dtype(WIDENED.get(name, name)).name)
+        return getattr(torch, compute_dtype(WIDENED.get(name, name)).name)
     except TypeError:
         raise unsupported(a.dtype) from None
+
+
+def outputs_of(a, dtype: torch.dtype):
+    """The triple ``(w, v, status)`` of matrices like `a`, in another dtype."""
     return (
         a.new_empty(a.shape[:-1], dtype=dtype.to_real()),
         a.new_empty(a.shape, dtype=dtype),

@@ -37,8 +37,12 @@ class PhaseChecked(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        moved = [
-            x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
-            for x, axis in zip(arguments, in_dims, strict=True)
-        ]
-        return PhaseChecked.apply(*moved), 0
+        return PhaseChecked.apply(*all_mapped(info, in_dims, arguments)), 0
+
+
+def all_mapped(info, in_dims, tensors):
+    """Tensors with the mapped axis as their first; those without one get it."""
+    return [
+        x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
+        for x, axis in zip(tensors, in_dims, strict=False)
+    ]

@@ -17,10 +17,11 @@ from ..._derivative.funm import differences_of, second_differences_of
 from ..._derivative.matfun import product_jvp, product_second
 from ..._derivative.method import EXACT
 from ..._dispatch import matfun
-from ..._dispatch.interop.torch import LIBRARY, LinAlgError, recorded
-from ..._status import raise_on_failure
+from ..._dispatch.interop.torch import LIBRARY, recorded
+from ..._functions import IDENTITY
 from ._function import at_once, full_precision
-from ._matfun_function import Attached, all_mapped, primal
+from ._matfun_function import Attached, primal
+from ._phase import all_mapped
 from .eigh import eigh
 
 
@@ -37,21 +38,14 @@ def funm(a: torch.Tensor, uplo, check, driver, f, df, d2f):
     w, v = w.detach(), v.detach()
     values = matfun.values_of(f, w)
     if not (LIBRARY.traces(a) or LIBRARY.traces(values)):
-        result, found = matfun.product(LIBRARY, values, v, matfun.IDENTITY, driver)
-        return result, _status(status, found, check)
+        result, found = matfun.product(LIBRARY, values, v, IDENTITY, driver)
+        return result, matfun.with_values(LIBRARY, status, found, check)
     # Where f has no value its differences have none, nor has the derivative.
     w = torch.where(values.isnan().any(-1, keepdim=True), torch.nan, w)
     given = _Given(f, df or _derivative_of(f), driver, d2f)
     differences = differences_of(w, f, given.df)
     result, found = _Funm.apply(a, w, v, values.to(w.dtype), differences, given)
-    return result, _status(status, found, check)
-
-
-def _status(status, found, check):
-    status = matfun.with_values(status, found)
-    if check:
-        raise_on_failure(status.cpu().numpy(), LinAlgError)
-    return status
+    return result, matfun.with_values(LIBRARY, status, found, check)
 
 
 class _Given(NamedTuple):
@@ -83,7 +77,7 @@ class _Funm(torch.autograd.Function):
 
     @staticmethod
     def forward(a, w, v, values, differences, given):
-        return matfun.product(LIBRARY, values, v, matfun.IDENTITY, given.driver)
+        return matfun.product(LIBRARY, values, v, IDENTITY, given.driver)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -169,7 +163,7 @@ class _FunmVjp(torch.autograd.Function):
     @staticmethod
     def forward(a, w, v, g, differences, given):
         return matfun.spectral_vjp(
-            LIBRARY, w, v, g, matfun.IDENTITY, given.driver, differences
+            LIBRARY, w, v, g, IDENTITY, given.driver, differences
         )
 
     @staticmethod
@@ -223,7 +217,7 @@ def _applied(a, w, v, g, differences, given):
     """The derivative in the direction g, differentiable."""
     if at_once(a, w, v, g, differences):
         return matfun.spectral_vjp(
-            LIBRARY, w, v, g, matfun.IDENTITY, given.driver, differences
+            LIBRARY, w, v, g, IDENTITY, given.driver, differences
         )
     if any(LIBRARY.traces(x) for x in (a, g, differences)):
         return _FunmVjp.apply(a, w, v, g, differences, given)

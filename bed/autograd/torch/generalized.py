@@ -14,18 +14,11 @@ from ..._derivative.eigh import without_unused
 from ..._derivative.generalized import eigh_generalized_jvp, eigh_generalized_vjp
 from ..._derivative.method import Method
 from ..._dispatch import solve
-from ..._dispatch.dtypes import WIDENED, compute_dtype, unsupported
 from ..._dispatch.interop.torch import LIBRARY, LinAlgError, recorded
-from ..._dispatch.normalize import (
-    broadcast_leading,
-    normalize_uplo,
-    raise_unless_check,
-    raise_unless_square,
-)
-from ...engines import known
-from ._function import below_autograd, full_precision, mapped_first
-from ._operators import CHECKS
-from ._phase import PhaseChecked
+from ..._dispatch.normalize import broadcast_leading, raise_unless_square
+from ._function import below_autograd, full_precision
+from ._operators import CHECKS, computed_dtype, outputs_of, raise_unless_options
+from ._phase import PhaseChecked, all_mapped
 from .eigh import word
 
 
@@ -132,10 +125,10 @@ class OperatorPairs(_Rules, torch.autograd.function._SingleLevelFunction):
 
 def _mapped_first(info, in_dims, *matrices):
     """The mapped axis becomes one more leading axis of both."""
-    return tuple(
-        x.expand(info.batch_size, *x.shape) if axis is None else mapped_first(x, axis)
-        for x, axis in zip(matrices, in_dims, strict=False)
-    )
+    matrices = all_mapped(info, in_dims, matrices)
+    for x in matrices:
+        raise_unless_square(x.shape[1:], LinAlgError)
+    return matrices
 
 
 def _solve(a, b, uplo="L", check="False", driver="auto", gradient="exact", degree=9):
@@ -154,24 +147,9 @@ def _autograd(
 
 def _empty(a, b, uplo="L", check="False", driver="auto", *_):
     """Outputs without values, for tracing; what is wrong is told as with values."""
-    normalize_uplo(uplo)
-    raise_unless_check(CHECKS.get(check, check))
-    if driver != "auto":
-        known(driver)
-    dtype = torch.promote_types(_computed(a), _computed(b))
-    return (
-        a.new_empty(a.shape[:-1], dtype=dtype.to_real()),
-        a.new_empty(a.shape, dtype=dtype),
-        a.new_empty(a.shape[:-2], dtype=torch.int32),
-    )
-
-
-def _computed(a) -> torch.dtype:
-    name = str(a.dtype).removeprefix("torch.")
-    try:
-        return getattr(torch, compute_dtype(WIDENED.get(name, name)).name)
-    except TypeError:
-        raise unsupported(a.dtype) from None
+    raise_unless_options(uplo, check, driver)
+    dtype = torch.promote_types(computed_dtype(a), computed_dtype(b))
+    return outputs_of(a, dtype)
 
 
 def _mapped(info, in_dims, a, b, *options):

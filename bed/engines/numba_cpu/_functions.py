@@ -14,13 +14,21 @@ from numba.extending import register_jitable
 from bed._functions import BAND, Function, Spectral
 from bed.engines._constants import constants
 from bed.engines.scalar import functions as scalar
+from bed.engines.scalar.functions import (
+    ABS,
+    CLAMP,
+    EXP,
+    INVSQRT,
+    LOG,
+    POWER,
+    SIGN,
+    SQRT,
+)
 
 from ._compile import INSIDE, inline, kernel
 from ._simd import fill, maximum, minimum, select, sqrt
 
-IDENTITY, SQRT, INVSQRT = (int(x) for x in list(Function)[:3])
-LOG, EXP, POWER = int(Function.LOG), int(Function.EXP), int(Function.POWER)
-ABS, SIGN, CLAMP = int(Function.ABS), int(Function.SIGN), int(Function.CLAMP)
+IDENTITY = int(Function.IDENTITY)
 _DOUBLE = constants(np.dtype("f8"))
 
 

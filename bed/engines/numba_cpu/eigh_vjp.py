@@ -7,6 +7,8 @@ from math import sqrt
 
 import numpy as np
 
+from bed._derivative.method import CUTOFF
+
 from ._blocks import in_blocks
 from ._compile import kernel
 from ._complex import conj, number
@@ -23,9 +25,6 @@ from ._products import (
 from ._simd import fill, maximum, select
 from ._tasks import solve_batch
 from ._vector_array import as_reals
-
-# Of `bed._derivative.gaps`: gaps below so many √n·eps of the largest count as zero.
-CUTOFF = 8.0
 
 
 def eigh_vjp(w, v, grad_w, grad_v, *, out=None):

@@ -13,7 +13,8 @@ import cupy
 import numpy as np
 from numba import cuda
 
-from bed._functions import Function, Spectral
+from bed._derivative.method import CUTOFF
+from bed._functions import IDENTITY
 from bed._status import Status
 from bed.engines._constants import constants
 
@@ -22,11 +23,7 @@ from ._block import MAX_THREADS, any_thread, thread_count, thread_index
 from ._compile import device, kernel
 from .spectral import arguments, fill_hermitian, magnitudes, parameters, store_hermitian
 
-# Of `bed._derivative.gaps`: gaps below so many √n·eps of the largest count as zero.
-CUTOFF = 8.0
-
 _OK = int(Status.OK)
-_EVERYWHERE = Spectral(Function.IDENTITY)
 
 _difference = _functions.difference
 _clamp_difference = _functions.clamp_difference
@@ -65,7 +62,7 @@ def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
     with _launch.on_device(w):
         out = cupy.empty(v.shape, v.dtype) if out is None else out
         status = cupy.empty(w.shape[:1], np.dtype("int32"))
-        arguments(w, _EVERYWHERE, status, solved=False)
+        arguments(w, IDENTITY, status, solved=False)
         cutoff = CUTOFF * sqrt(w.shape[1]) * float(np.finfo(w.dtype).eps)
         _run(
             gaps_times, v, w, w if grad_w is None else grad_w, grad_w is not None,

@@ -5,20 +5,15 @@ import math
 import cupy
 import numpy as np
 
-from bed._functions import Function, Spectral
+from bed._derivative.method import CUTOFF
+from bed._functions import IDENTITY
 
 from . import _launch
 from ._spectral_layouts import vjp
 from .spectral import parameters
 
-# Of `bed._derivative.gaps`: gaps below so many √n·eps of the largest count as zero.
-CUTOFF = 8.0
-
 # Values of bed::Kind in src/gradient.cuh.
 OF_FUNCTION, OF_DIFFERENCES, OF_EIGH = range(3)
-
-# Whose domain is looked at where the function does not count.
-_EVERYWHERE = Spectral(Function.IDENTITY)
 
 
 def spectral_vjp(w, v, g, function, differences=None, *, out=None):
@@ -30,7 +25,7 @@ def spectral_vjp(w, v, g, function, differences=None, *, out=None):
 
 def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
     """The gradient of a loss of `w` and `v`; see the contract in `bed.engines`."""
-    return _gradient(w, v, grad_v, grad_w, OF_EIGH, _EVERYWHERE, out)
+    return _gradient(w, v, grad_v, grad_w, OF_EIGH, IDENTITY, out)
 
 
 def _gradient(w, v, g, beside, kind, function, out):
