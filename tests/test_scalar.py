@@ -5,7 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from bed._derivative import divided_differences
+from bed._functions import Function, Spectral
+from bed.engines._constants import constants
 from bed.engines.scalar import reflectors, rotations, shifts
+from bed.engines.scalar.functions import power_difference
 from bed.engines.scalar.two_by_two import two_by_two
 
 TINY = float(np.finfo("f8").tiny)
@@ -81,3 +85,17 @@ def test_two_by_two_of_a_singular_matrix_is_exact():
     for p, q in np.ndindex(10, 10):
         _, _, step = two_by_two(p * p, p * q, q * q, 0.5, 0.0, 1.0)
         assert sorted([p * p + step, q * q - step]) == [0, p * p + q * q]
+
+
+@pytest.mark.parametrize("exponent", [-300, -150, 0, 150, 280, 298, 305])
+@pytest.mark.parametrize("steps", [-200, -1, 1, 3, 300])
+def test_squares_of_nearly_opposite_numbers(exponent, steps):
+    """(a² − b²)/(a − b) is a + b, whose factors may be subnormal on the way."""
+    a = np.float64(1.7 * 10.0**exponent)
+    b = -a - steps * np.spacing(a)
+    const = constants(np.dtype("f8"))
+    with np.errstate(over="ignore", under="ignore"):  # the squares themselves
+        found = power_difference(max(a, b), min(a, b), 2.0, const)
+    assert math.isclose(found, a + b, rel_tol=16 * np.finfo("f8").eps)
+    first = divided_differences.first(Spectral(Function.POWER, 2), np.array([b, a]))
+    assert math.isclose(first[0, 1], a + b, rel_tol=16 * np.finfo("f8").eps)

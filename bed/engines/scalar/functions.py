@@ -118,7 +118,7 @@ def power_difference(a, b, p, const):
     if not odd:
         return positive_power(larger, smaller, p, (a + b) / (a - b), const)
     rest = (one + exp(-abs(p) * log_ratio(larger, smaller, const))) / (a - b)
-    return times_power(larger if p > zero else smaller, p, rest, const)
+    return times_power(larger if p > zero else smaller, p, rest, one, const)
 
 
 def positive_power(a, b, p, factor, const):
@@ -140,18 +140,20 @@ def positive_power(a, b, p, factor, const):
     else:
         r = p * log_ratio(a, b, const)
         rest = (-expm1(-r) if p > zero else expm1(r)) / (a - b)
-    return times_power(a if p > zero else b, p, rest * factor, const)
+    return times_power(a if p > zero else b, p, rest, factor, const)
 
 
-def times_power(x, p, rest, const):
-    """xᵖ·rest: x^(p − 1) is not taken, as p − 1 is rounded, and large x would show."""
-    if rest == const.zero:
-        return rest
-    power = x**p
+def times_power(x, p, rest, factor, const):
+    """xᵖ·rest·factor: x^(p − 1) is not taken, as p − 1 is rounded, which shows."""
+    if rest == const.zero or factor == const.zero:
+        return const.zero
+    both = rest * factor
+    power, half = x**p, x ** (p * const.half)
+    if abs(both) < const.tiny:
+        return half * rest * factor * half
     if power >= const.tiny and power <= const.huge:
-        return power * rest
-    half = x ** (p * const.half)  # the result may be in range where the power is not
-    return half * rest * half
+        return power * both
+    return half * both * half  # the result may be in range where the power is not
 
 
 def abs_difference(a, b, const):
