@@ -124,6 +124,20 @@ def test_rounds_end_when_there_was_enough():
     assert len(calls) == 2
 
 
+def test_short_calls_are_repeated_in_their_turn():
+    slept, counts = {"short": 0.002, "long": 0.05}, {"short": 0, "long": 0}
+
+    def sleep(name):
+        counts[name] += 1
+        time.sleep(slept[name])
+
+    found = clock.in_turns(
+        {name: lambda name=name: sleep(name) for name in slept}, rounds=2, turn=0.02
+    )
+    assert counts["long"] == 3 < counts["short"] <= 21
+    assert slept["short"] <= found["short"] < slept["long"] <= found["long"]
+
+
 def test_short_calls_are_repeated_and_long_ones_timed_once():
     counts = []
 

@@ -24,7 +24,7 @@ SIZES = (3, 4, 8, 16, 32)
 # them, and the time is scaled.
 FEW = 50
 # More than for other tables: backward passes of torch differ from call to call.
-ROUNDS, ENOUGH = 21, 6.0
+ROUNDS, ENOUGH, TURN = 21, 8.0, 0.02
 # In n·eps of the largest number: rounding in small eigenvalues and gaps stays below.
 WRONG = 1000
 
@@ -256,7 +256,7 @@ def _measure(torch, a, g, peers: Mapping[str, Callable], options) -> Line:
             calls[name] = called(peer, *few) if name == "scipy" else called(peer)
         else:
             wrong[name] = of_peer
-    times = in_turns(calls, rounds=ROUNDS, enough=ENOUGH)
+    times = in_turns(calls, rounds=ROUNDS, enough=ENOUGH, turn=TURN)
     ms = {name: seconds * 1e3 for name, seconds in times.items()}
     if "scipy" in ms:
         ms["scipy"] *= batch / len(few[0])

@@ -22,6 +22,7 @@ def in_turns(
     within: Mapping[str, Callable[[], AbstractContextManager]] | None = None,
     rounds: int | None = None,
     enough: float | None = None,
+    turn: float = 0.0,
 ) -> dict[str, float]:
     """Median seconds of each call; in every round all have a turn.
 
@@ -40,6 +41,10 @@ def in_turns(
     rounds, enough : optional
         At most so many rounds, and none is begun after so many seconds; by default
         `ROUNDS` and `ENOUGH`.
+    turn : float, optional
+        A call is repeated in its turn for so many seconds, and their mean is what
+        counts. So what the call before it has left behind, in caches and in threads
+        that still look for work, does not count for short calls alone.
     """
     rounds = ROUNDS if rounds is None else rounds
     enough = ENOUGH if enough is None else enough
@@ -54,11 +59,13 @@ def in_turns(
     for _ in range(rounds):
         for name, call in calls.items():
             with contexts[name]():
-                start = time.perf_counter()
-                call()
-                if wait is not None:
-                    wait()
-                times[name].append(time.perf_counter() - start)
+                start, count, elapsed = time.perf_counter(), 0, 0.0
+                while not count or elapsed < turn:
+                    call()
+                    if wait is not None:
+                        wait()
+                    count, elapsed = count + 1, time.perf_counter() - start
+                times[name].append(elapsed / count)
         if time.perf_counter() - began > enough:
             break
     return {name: float(np.median(of_one)) for name, of_one in times.items()}
