@@ -7,6 +7,8 @@ from bed.engines._constants import constants
 
 from ._compile import inline, kernel
 from ._float_mode import enter_default_mode, never_inlined, restore_mode
+from ._memory import free
+from ._simd import minimum
 from ._workspace import workspace
 
 
@@ -34,20 +36,20 @@ def in_blocks(solve_block, width, memory_of=workspace):
     def solve_range(start, stop, n, a, w, arrays):
         never_inlined()
         work, memory = memory_of(n, a, w, width)
+        if memory == 0:
+            return False
         const = _constants(a)
         for i in range(start, stop, work.lanes):
-            solve_block(i, min(work.lanes, stop - i), arrays, work, const)
-        return len(memory)  # used here, so that it is not freed before
+            solve_block(i, minimum(work.lanes, stop - i), arrays, work, const)
+        free(memory)
+        return True
 
     @inline
     def solve(start, stop, n, a, w, arrays):
-        mode, failed = enter_default_mode(), False
-        try:
-            solve_range(start, stop, n, a, w, arrays)
-        except Exception:  # nothing else can be caught; only memory can be lacking
-            failed = True
+        mode = enter_default_mode()
+        solved = solve_range(start, stop, n, a, w, arrays)
         restore_mode(mode)
-        if failed:
+        if not solved:
             raise MemoryError("no memory for the blocks of matrices")
 
     return solve

@@ -13,19 +13,28 @@ For compiled code only, as all of `_simd`.
 """
 
 import operator
+from typing import Any, NamedTuple
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.typing import signature
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    infer_global,
+)
 from numba.extending import (
     intrinsic,
+    lower_builtin,
+    lower_getattr,
     make_attribute_wrapper,
     models,
-    overload,
-    overload_attribute,
     register_model,
 )
 
-from ._simd import Vector, fill, fma, select
+from ._simd import Mask, Vector, call_llvm, fma, operation, select
 from ._vector_array import view_as
 
 __all__ = [
@@ -59,27 +68,26 @@ make_attribute_wrapper(ComplexVector, "real", "real")
 make_attribute_wrapper(ComplexVector, "imag", "imag")
 
 
-@overload_attribute(Vector, "real")
-def _real(x):
-    return lambda x: x
+@infer_getattr
+class _Parts(AttributeTemplate):
+    """A real vector is its own real part."""
+
+    key = Vector
+
+    def resolve_real(self, vector):
+        return vector
+
+    resolve_imag = resolve_real
 
 
-@overload_attribute(Vector, "imag")
-def _imag(x):
-    return lambda x: fill(x, 0)
+@lower_getattr(Vector, "real")
+def _real(context, builder, vector, value):
+    return value
 
 
-@intrinsic
-def _pair(typingctx, real, imag):
-    """The complex vector with these parts."""
-    result = ComplexVector(real)
-
-    def build(context, builder, sig, args):
-        value = cgutils.create_struct_proxy(result)(context, builder)
-        value.real, value.imag = args
-        return value._getvalue()
-
-    return result(real, real), build
+@lower_getattr(Vector, "imag")
+def _imag(context, builder, vector, value):
+    return ir.Constant(value.type, None)
 
 
 @intrinsic(prefer_literal=True)
@@ -98,10 +106,10 @@ def as_numbers(typingctx, memory, start, shape, lanes, matrix):
 def number(typingctx, a, real, imag):
     """A number of the kind that `a` holds; `imag` is dropped if it is real."""
     result = a.dtype
-    part = result.part if _is_complex(result) else result
+    part = result.part if isinstance(result, ComplexVector) else result
 
     def build(context, builder, sig, args):
-        if not _is_complex(result):
+        if not isinstance(result, ComplexVector):
             return args[1]
         value = cgutils.create_struct_proxy(result)(context, builder)
         value.real, value.imag = args[1:]
@@ -125,74 +133,122 @@ def fma_conj(x, y, z):
     raise NotImplementedError
 
 
-def _is_complex(*args):
-    return all(isinstance(arg, ComplexVector) for arg in args)
+# What they are built to, and the operations of `_simd` for complex vectors. Functions
+# in compiled code would do, but take a tenth of the time until a first result.
 
 
-@overload(conj)
-def _conj(x):
-    return (lambda x: _pair(x.real, -x.imag)) if _is_complex(x) else (lambda x: x)
+class _Pair(NamedTuple):
+    """Parts of a complex vector while code is built."""
+
+    real: Any
+    imag: Any
 
 
-@overload(reciprocal)
-def _reciprocal(x):
-    if not _is_complex(x):
-        return lambda x: 1 / x
+def _complex_operation(function, kinds, build):
+    """Compile `function` of real and complex vectors to ``build(builder, *values)``.
 
-    def of_complex(x):
-        square = fma(x.real, x.real, x.imag * x.imag)
-        return _pair(x.real / square, -x.imag / square)
+    Complex ones come and go as `_Pair`; the parts of all are of one type.
+    """
 
-    return of_complex
+    @infer_global(function)
+    class Operation(AbstractTemplate):
+        def generic(self, args, kws):
+            if kws or len(args) != len(kinds):
+                return None
+            if not all(
+                isinstance(x, kind) for x, kind in zip(args, kinds, strict=True)
+            ):
+                return None
+            result = next(x for x in args if isinstance(x, ComplexVector))
+            parts = {x.part if isinstance(x, ComplexVector) else x for x in args}
+            if all(x == result.part or isinstance(x, Mask) for x in parts):
+                return signature(result, *args)
 
-
-@overload(select)
-def _select(mask, x, y):
-    if _is_complex(x, y):
-        return lambda mask, x, y: _pair(
-            select(mask, x.real, y.real), select(mask, x.imag, y.imag)
-        )
-
-
-@overload(operator.neg)
-def _neg(x):
-    if _is_complex(x):
-        return lambda x: _pair(-x.real, -x.imag)
-
-
-@overload(operator.add)
-def _add(x, y):
-    if _is_complex(x, y):
-        return lambda x, y: _pair(x.real + y.real, x.imag + y.imag)
-
-
-@overload(operator.mul)
-def _mul(x, y):
-    if isinstance(x, Vector) and _is_complex(y):
-        return lambda x, y: _pair(x * y.real, x * y.imag)
-    if _is_complex(x, y):
-        return lambda x, y: _pair(
-            fma(x.real, y.real, -(x.imag * y.imag)),
-            fma(x.real, y.imag, x.imag * y.real),
-        )
+    @lower_builtin(function, *kinds)
+    def lower(context, builder, sig, args):
+        values = []
+        for kind, value in zip(sig.args, args, strict=True):
+            if isinstance(kind, ComplexVector):
+                parts = cgutils.create_struct_proxy(kind)(context, builder, value)
+                value = _Pair(parts.real, parts.imag)
+            values.append(value)
+        result = cgutils.create_struct_proxy(sig.return_type)(context, builder)
+        result.real, result.imag = build(builder, *values)
+        return result._getvalue()
 
 
-@overload(fma)
-def _fma(x, y, z):
-    if _is_complex(x, y, z):
-        return lambda x, y, z: _pair(
-            fma(x.real, y.real, fma(-x.imag, y.imag, z.real)),
-            fma(x.real, y.imag, fma(x.imag, y.real, z.imag)),
-        )
-    if isinstance(x, Vector) and _is_complex(y, z):
-        return lambda x, y, z: _pair(fma(x, y.real, z.real), fma(x, y.imag, z.imag))
+_fma = call_llvm("fma")
 
 
-@overload(fma_conj)
-def _fma_conj(x, y, z):
-    if _is_complex(x, y, z):
-        return lambda x, y, z: _pair(
-            fma(x.real, y.real, fma(x.imag, y.imag, z.real)),
-            fma(x.imag, y.real, fma(-x.real, y.imag, z.imag)),
-        )
-    return lambda x, y, z: fma(x, y, z)
+def _reciprocal(builder, x):
+    square = _fma(builder, x.real, x.real, builder.fmul(x.imag, x.imag))
+    imag = builder.fneg(x.imag)
+    return _Pair(builder.fdiv(x.real, square), builder.fdiv(imag, square))
+
+
+def _multiply(builder, x, y):
+    minus = builder.fneg(builder.fmul(x.imag, y.imag))
+    real = _fma(builder, x.real, y.real, minus)
+    return _Pair(real, _fma(builder, x.real, y.imag, builder.fmul(x.imag, y.real)))
+
+
+def _fma_complex(builder, x, y, z):
+    real = _fma(builder, builder.fneg(x.imag), y.imag, z.real)
+    imag = _fma(builder, x.imag, y.real, z.imag)
+    return _Pair(
+        _fma(builder, x.real, y.real, real), _fma(builder, x.real, y.imag, imag)
+    )
+
+
+def _fma_conj(builder, x, y, z):
+    real = _fma(builder, x.imag, y.imag, z.real)
+    imag = _fma(builder, builder.fneg(x.real), y.imag, z.imag)
+    return _Pair(
+        _fma(builder, x.real, y.real, real), _fma(builder, x.imag, y.real, imag)
+    )
+
+
+def _by_parts(build):
+    """An operation of complex vectors on both parts."""
+    return lambda builder, *values: _Pair(
+        *(build(builder, *parts) for parts in zip(*values, strict=True))
+    )
+
+
+def _one_over(builder, x):
+    one = ir.Constant(x.type, [1.0] * x.type.count)
+    return builder.fdiv(one, x)
+
+
+operation(conj, 1, lambda builder, x: x)
+operation(reciprocal, 1, _one_over)
+operation(fma_conj, 3, _fma)
+
+_complex_operation(
+    conj, (ComplexVector,), lambda builder, x: _Pair(x.real, builder.fneg(x.imag))
+)
+_complex_operation(reciprocal, (ComplexVector,), _reciprocal)
+_complex_operation(operator.neg, (ComplexVector,), _by_parts(ir.IRBuilder.fneg))
+_complex_operation(operator.add, (ComplexVector,) * 2, _by_parts(ir.IRBuilder.fadd))
+_complex_operation(operator.mul, (ComplexVector,) * 2, _multiply)
+_complex_operation(
+    operator.mul,
+    (Vector, ComplexVector),
+    lambda builder, x, y: _Pair(builder.fmul(x, y.real), builder.fmul(x, y.imag)),
+)
+_complex_operation(fma, (ComplexVector,) * 3, _fma_complex)
+_complex_operation(
+    fma,
+    (Vector, ComplexVector, ComplexVector),
+    lambda builder, x, y, z: _Pair(
+        _fma(builder, x, y.real, z.real), _fma(builder, x, y.imag, z.imag)
+    ),
+)
+_complex_operation(fma_conj, (ComplexVector,) * 3, _fma_conj)
+_complex_operation(
+    select,
+    (Mask, ComplexVector, ComplexVector),
+    lambda builder, mask, x, y: _Pair(
+        builder.select(mask, x.real, y.real), builder.select(mask, x.imag, y.imag)
+    ),
+)

@@ -7,7 +7,8 @@ from numba.extending import overload
 
 from ._compile import WIDE, inline, kernel
 from ._complex import as_numbers, conj, fma_conj, number
-from ._simd import any_lane, fill, select
+from ._memory import numbers_at
+from ._simd import any_lane, fill, minimum, select
 from ._transpose import load, side_of, store
 from ._vector_array import VectorArray, as_floats, as_vectors
 from ._workspace import aligned
@@ -64,20 +65,23 @@ def _products(n, a, w, width):
         return None
     # Products are not a chain that waits: one register is enough, and fits the cache.
     width = min(width.literal_value, WIDE // 2)
-    lanes = 8 * width // w.dtype.bitwidth
-    side = side_of(lanes, w.dtype.bitwidth // 8)
+    itemsize = w.dtype.bitwidth // 8
+    lanes = width // itemsize
+    side = side_of(lanes, itemsize)
     planes = 2 if isinstance(a.dtype, types.Complex) else 1
 
-    def allocate(n, a, w, width):
+    def build(n, a, w, width):
         rows = (n + 3) // 4 * 4
         row = rows + 1  # rows of a power of two would share a place in a page
         size = rows * row * planes
         first = 3 * size
         tile = first + 3 * n
         count = tile + lanes
-        m = aligned(count * lanes, w, lanes)
+        memory, start = aligned(count * lanes * itemsize, lanes * itemsize)
+        m = numbers_at(start, w.dtype)
         vectors = as_vectors(m, 0, (count,), lanes)
-        for i in range(first if n % 4 else 0):  # what is subnormal would take long
+        # What is subnormal would take long.
+        for i in range(first if memory and n % 4 else 0):
             vectors[i] = 0
         views = Products(
             lanes=lanes,
@@ -99,9 +103,9 @@ def _products(n, a, w, width):
             f_at=first + 2 * n,
             tile_at=tile,
         )
-        return views, (m,)
+        return views, memory
 
-    return allocate
+    return build
 
 
 @kernel
@@ -121,7 +125,7 @@ def multiply(out, x, x_row, x_column, y, y_row, y_column, row, n, half):
     """
     zero = fill(x[0].real, 0)
     for i in range(0, n, 4):
-        for j in range(0, min(i + 4, n) if half else n, 2):
+        for j in range(0, minimum(i + 4, n) if half else n, 2):
             s_00 = s_10 = s_20 = s_30 = number(x, zero, zero)
             s_01 = s_11 = s_21 = s_31 = number(x, zero, zero)
             x_0, y_0 = i * x_row, j * y_row
@@ -142,9 +146,9 @@ def multiply(out, x, x_row, x_column, y, y_row, y_column, row, n, half):
 
 
 @inline
-def load_matrices(a, n, start, count, work, at):
+def load_matrices(a, n, start, count, work, matrix):
     """Numbers of (batch, n, n) to one of the three matrices."""
-    line = n * work.planes
+    line, at = n * work.planes, matrix * work.size
     load(a, start, count, work, at, n * line, line, work.row * work.planes)
 
 

@@ -6,7 +6,8 @@ lanes of a result depend on the same lanes of the operands and on nothing else.
 
     x + y, x - y, x * y, x / y, -x, abs(x), sqrt(x)     rounded as IEEE 754 says
     fma(x, y, z)                                        x·y + z, rounded once
-    minimum(x, y), maximum(x, y)                        y where either is NaN
+    minimum(x, y), maximum(x, y)                        y where either is NaN; of
+                                                        integers too
     x < y, x <= y, x > y, x >= y, x == y                `Mask`: False where NaN is met
     x != y                                              `Mask`: True where NaN is met
     m & k, m | k, ~m, any_lane(m)
@@ -40,10 +41,12 @@ __all__ = [
     "Mask",
     "Vector",
     "any_lane",
+    "call_llvm",
     "fill",
     "fma",
     "maximum",
     "minimum",
+    "operation",
     "power_of_two",
     "select",
     "sqrt",
@@ -144,7 +147,7 @@ def _vector_among(args):
     return vectors.pop() if len(vectors) == 1 and scalars else None
 
 
-def _operation(function, operands, build, result=lambda vector: vector):
+def operation(function, operands, build, result=lambda vector: vector):
     """Compile `function` of that many vectors to what ``build(builder, *values)`` says.
 
     `result` gives the type of what is returned from the type of the operands.
@@ -177,7 +180,7 @@ def _mask_operation(function, operands, build, result=lambda mask: mask):
         return build(builder, *args)
 
 
-def _llvm(name):
+def call_llvm(name):
     """Builder of a call of an LLVM intrinsic that maps vectors to a vector."""
 
     def build(builder, *values):
@@ -221,18 +224,32 @@ def _any(builder, mask):
     return builder.call(function, [mask])
 
 
-_operation(operator.add, 2, ir.IRBuilder.fadd)
-_operation(operator.sub, 2, ir.IRBuilder.fsub)
-_operation(operator.mul, 2, ir.IRBuilder.fmul)
-_operation(operator.truediv, 2, ir.IRBuilder.fdiv)
-_operation(operator.neg, 1, ir.IRBuilder.fneg)
-_operation(abs, 1, _llvm("fabs"))
-_operation(sqrt, 1, _llvm("sqrt"))
-_operation(fma, 3, _llvm("fma"))
-_operation(minimum, 2, _pick("<"))
-_operation(maximum, 2, _pick(">"))
-_operation(power_of_two, 1, _clear_significand)
-_operation(fill, 2, lambda builder, x, value: value)
+operation(operator.add, 2, ir.IRBuilder.fadd)
+operation(operator.sub, 2, ir.IRBuilder.fsub)
+operation(operator.mul, 2, ir.IRBuilder.fmul)
+operation(operator.truediv, 2, ir.IRBuilder.fdiv)
+operation(operator.neg, 1, ir.IRBuilder.fneg)
+operation(abs, 1, call_llvm("fabs"))
+operation(sqrt, 1, call_llvm("sqrt"))
+operation(fma, 3, call_llvm("fma"))
+operation(minimum, 2, _pick("<"))
+operation(maximum, 2, _pick(">"))
+operation(power_of_two, 1, _clear_significand)
+operation(fill, 2, lambda builder, x, value: value)
+
+for _function, _sign in ((minimum, "<"), (maximum, ">")):
+    # Those of Python would be compiled each time, as functions of their own.
+
+    @infer_global(_function)
+    class _OfIntegers(AbstractTemplate):
+        def generic(self, args, kws):
+            if len(args) == 2 and all(isinstance(x, types.Integer) for x in args):
+                return signature(types.intp, types.intp, types.intp)
+
+    @lower_builtin(_function, types.Integer, types.Integer)
+    def _lower_integers(context, builder, sig, args, sign=_sign):
+        return builder.select(builder.icmp_signed(sign, *args), *args)
+
 
 for _function, _sign in (
     (operator.lt, "<"),
@@ -242,7 +259,7 @@ for _function, _sign in (
     (operator.eq, "=="),
     (operator.ne, "!="),
 ):
-    _operation(_function, 2, _compare(_sign), lambda vector: Mask(vector.lanes))
+    operation(_function, 2, _compare(_sign), lambda vector: Mask(vector.lanes))
 
 _mask_operation(operator.and_, 2, ir.IRBuilder.and_)
 _mask_operation(operator.or_, 2, ir.IRBuilder.or_)

@@ -157,15 +157,16 @@ def store_vectors(work, start, count, v, const):
 
 
 @kernel
-def store_columns(rows, planes, start, count, v, const):
-    """Rows (m, n) of numbers, seen as floats, to the columns of `v` (batch, n, m)."""
+def store_columns(work, start, count, v, const):
+    """The rows besides a workspace to the columns of `v` (batch, n, m)."""
     n, m = v.shape[1:]
+    planes, floats = work.planes, work.floats
     matrices = as_floats(v, (v.shape[0], n * m))
     for lane in range(count):
         for i in range(n):
             for j in range(m):
-                at = (j * n + i) * planes
-                real, imag = rows[at, lane], rows[at + planes - 1, lane]
+                at = work.rows_at + (j * n + i) * planes
+                real, imag = floats[at, lane], floats[at + planes - 1, lane]
                 x = scalar(v, real, imag, const.zero)
                 matrices[start + lane, i * m + j] = x
 

@@ -10,7 +10,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ._compile import WIDE, inline, kernel
+from ._compile import WIDE, kernel
+from ._simd import minimum
 
 # Registers that a matrix fills, from which on it pays to begin with a part of one.
 FAR = 2
@@ -38,7 +39,7 @@ def load(a, start, count, work, at, total, line, row):
         for m in range(valid):
             work.vectors[at] = work.tile[m]
             at, j = _next(at, j, line, row)
-        k, valid = k + valid, min(work.side, total - k - valid)
+        k, valid = k + valid, minimum(work.side, total - k - valid)
 
 
 @kernel
@@ -50,7 +51,7 @@ def store(work, at, total, line, row, start, count, out):
             work.tile[m] = work.vectors[at]
             at, j = _next(at, j, line, row)
         _to_matrices(out, total, start, count, k, valid, work.tile)
-        k, valid = k + valid, min(work.side, total - k - valid)
+        k, valid = k + valid, minimum(work.side, total - k - valid)
 
 
 def side_of(lanes: int, bytes_: int) -> int:
@@ -58,42 +59,44 @@ def side_of(lanes: int, bytes_: int) -> int:
     return min(lanes, WIDE // 2 // bytes_)
 
 
-@inline
-def _first(a, total, work):
+@intrinsic
+def _first(typingctx, a, total, work):
     """How many floats to begin with, so that those after them are a line of the cache.
 
     A register that is stored across two lines takes longer, and across two pages much
     longer. And large matrices may all be at the same place in a page, where the cache
     has not as many lines as there are lanes: none should be needed twice.
     """
-    if total < FAR * work.side:
-        return min(work.side, total)
-    return work.side - _misaligned(a, work.tile)
+    bytes_ = a.dtype.bitwidth // 8
+    side = side_of(work.types[work.fields.index("tile")].dtype.lanes, bytes_)
+
+    def build(context, builder, sig, args):
+        total = args[1]
+        address = builder.ptrtoint(_data(context, builder, sig, args), total.type)
+        floats = builder.udiv(address, total.type(bytes_))
+        rest = builder.sub(total.type(side), builder.urem(floats, total.type(side)))
+        few = builder.icmp_signed("<", total, total.type(side))
+        few = builder.select(few, total, total.type(side))
+        small = builder.icmp_signed("<", total, total.type(FAR * side))
+        return builder.select(small, few, rest)
+
+    return types.intp(a, types.intp, work), build
 
 
 @intrinsic
-def _misaligned(typingctx, a, tile):
-    """Floats before an array, in the register of a line that it begins in."""
+def _next(typingctx, at, j, line, row):
+    """The next entry of a row of `line` vectors, or that of the next row."""
+    pair = types.UniTuple(types.intp, 2)
 
     def build(context, builder, sig, args):
-        data = _data(context, builder, sig, args)
-        kind = context.get_value_type(sig.args[1].dtype).element
-        bytes_ = 4 if kind == ir.FloatType() else 8
-        address = builder.ptrtoint(data, ir.IntType(64))
-        floats = builder.udiv(address, address.type(bytes_))
-        return builder.urem(
-            floats, address.type(side_of(sig.args[1].dtype.lanes, bytes_))
-        )
+        at, j, line, row = args
+        at, j = (builder.add(x, x.type(1)) for x in (at, j))
+        ends = builder.icmp_signed("==", j, line)
+        at = builder.select(ends, builder.add(at, builder.sub(row, line)), at)
+        j = builder.select(ends, j.type(0), j)
+        return context.make_tuple(builder, pair, (at, j))
 
-    return types.intp(a, tile), build
-
-
-@inline
-def _next(at, j, line, row):
-    """The next entry of a row of `line` vectors, or that of the next row."""
-    if j == line - 1:
-        return at + 1 + row - line, 0
-    return at + 1, j + 1
+    return pair(*(types.intp,) * 4), build
 
 
 @intrinsic

@@ -13,7 +13,6 @@ from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
-from numba.np.arrayobj import make_array
 
 from ._simd import Vector
 
@@ -46,7 +45,7 @@ def view_as(dtype, ndim):
     array = VectorArray(dtype, ndim)
 
     def build(context, builder, sig, args):
-        floats = make_array(sig.args[0])(context, builder, args[0])
+        floats = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
         address = builder.gep(floats.data, [args[1]])
         result = cgutils.create_struct_proxy(array)(context, builder)
         result.data = builder.bitcast(
@@ -76,7 +75,7 @@ def as_floats(typingctx, memory, shape):
     Also of outputs, because indices of NumPy arrays may count from the end: looking
     whether they do takes a twentieth of the time of tiny matrices.
     """
-    if memory.layout != "C":
+    if getattr(memory, "layout", "C") != "C":
         raise TypingError(f"as_floats needs a contiguous array, got {memory}")
     array, build = view_as(memory.dtype, 2)
 
@@ -100,9 +99,11 @@ def as_reals(typingctx, memory, row):
     array = VectorArray(dtype, 2)
 
     def build(context, builder, sig, args):
-        data = make_array(sig.args[0])(context, builder, args[0]).data
+        memory = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
         result = cgutils.create_struct_proxy(array)(context, builder)
-        result.data = builder.bitcast(data, context.get_data_type(dtype).as_pointer())
+        result.data = builder.bitcast(
+            memory.data, context.get_data_type(dtype).as_pointer()
+        )
         result.row = args[1]
         return result._getvalue()
 

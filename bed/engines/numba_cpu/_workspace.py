@@ -11,6 +11,8 @@ from numba.extending import overload
 
 from ._compile import inline
 from ._complex import as_numbers
+from ._memory import allocate, numbers_at
+from ._simd import maximum
 from ._vector_array import VectorArray, as_floats, as_vectors
 
 
@@ -45,6 +47,7 @@ class Workspace(NamedTuple):
     order_at: int
     code_at: int
     source: VectorArray  # (n, lanes) integers
+    rows_at: int  # the first vector of the rows besides, see `workspace_and_rows`
 
 
 def workspace(n, a, w, width):
@@ -61,42 +64,76 @@ def workspace(n, a, w, width):
     Returns
     -------
     work : Workspace
-    memory : tuple of arrays
-        What `work` views and does not own. Numba frees an array after its last use, so
-        whoever uses `work` has to be given `memory` as well.
+    memory : int
+        What `work` views, to be freed; 0 if there is none, and nothing to be viewed.
     """
+    raise NotImplementedError
+
+
+def workspace_and_rows(n, a, w, width):
+    """The same with room for as many rows of numbers as `w` has columns."""
+    raise NotImplementedError
+
+
+def rows_beside(work, count, n, a):
+    """They, as (count, n) numbers and as (count, planes·n) vectors."""
     raise NotImplementedError
 
 
 @overload(workspace, prefer_literal=True)
 def _workspace(n, a, w, width):
+    return _builder(a, w, width, False)
+
+
+@overload(workspace_and_rows, prefer_literal=True)
+def _workspace_and_rows(n, a, w, width):
+    return _builder(a, w, width, True)
+
+
+@overload(rows_beside)
+def _rows_beside(work, count, n, a):
+    lanes = work.types[work.fields.index("d")].dtype.lanes
+
+    def view(work, count, n, a):
+        start = work.rows_at * lanes
+        rows = as_numbers(work.floats, start, (count, n), lanes, a)
+        return rows, as_vectors(work.floats, start, (count, n * work.planes), lanes)
+
+    return view
+
+
+def _builder(a, w, width, has_rows):
     if not isinstance(width, types.IntegerLiteral):
         return None
     width = width.literal_value
-    lanes = 8 * width // w.dtype.bitwidth
+    itemsize = w.dtype.bitwidth // 8
+    lanes = width // itemsize
     planes = 2 if isinstance(a.dtype, types.Complex) else 1
 
-    def allocate(n, a, w, width):
+    def build(n, a, w, width):
         row = _row_length(n, planes)
-        source = np.empty(lanes * n, np.int32)
+        beside = w.shape[1] if has_rows else 0
         tau = n * row * planes
         p = tau + n * planes
         q = p + n * planes
         d = q + n * planes
         e, order, c, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
-        m = aligned((code + 1) * lanes, w, lanes)
+        rows = code + 1
+        source = rows + beside * n * planes
+        memory, start = aligned((source + n) * width, width)
+        m = numbers_at(start, w.dtype)
         z = as_vectors(m, 0, (n, row * planes), lanes)
         columns = (n * planes + 1) // 2 * 2
-        for i in range(n):
+        for i in range(n if memory else 0):
             for j in range(n * planes, columns):
                 z[i, j] = 0
         views = Workspace(
             lanes=lanes,
-            floats=as_floats(m, (code + 1, lanes)),
+            floats=as_floats(m, (source, lanes)),
             planes=planes,
             row=row,
             columns=columns,
-            reflectors=max(0, n - 3 + planes),
+            reflectors=maximum(0, n - 3 + planes),
             matrix=as_numbers(m, 0, (n, row), lanes, a),
             z=z,
             tau=as_numbers(m, tau * lanes, (n,), lanes, a),
@@ -114,48 +151,12 @@ def _workspace(n, a, w, width):
             e_at=e,
             order_at=order,
             code_at=code,
-            source=as_floats(source, (n, lanes)),
+            source=as_floats(numbers_at(start + source * width, np.int32), (n, lanes)),
+            rows_at=rows,
         )
-        return views, (m, source)
+        return views, memory
 
-    return allocate
-
-
-def rows_beside(count, n, a, w, work):
-    """Memory for rows of numbers besides a workspace, for compiled code only.
-
-    Parameters
-    ----------
-    count, n : int
-        Rows, and numbers in each.
-    a, w : array
-        As for `workspace`.
-    work : Workspace
-
-    Returns
-    -------
-    rows : (count, n) numbers
-    views : (count, planes·n) vectors
-    floats : (vectors, lanes)
-        The same as `Workspace.floats` is.
-    memory : array
-        What they view, to be kept as that of `workspace`.
-    """
-    raise NotImplementedError
-
-
-@overload(rows_beside)
-def _rows_beside(count, n, a, w, work):
-    lanes = work.types[work.fields.index("d")].dtype.lanes
-    planes = 2 if isinstance(a.dtype, types.Complex) else 1
-
-    def allocate(count, n, a, w, work):
-        memory = aligned(count * n * planes * lanes, w, lanes)
-        rows = as_numbers(memory, 0, (count, n), lanes, a)
-        views = as_vectors(memory, 0, (count, n * planes), lanes)
-        return rows, views, as_floats(memory, (count * n * planes, lanes)), memory
-
-    return allocate
+    return build
 
 
 @inline
@@ -172,8 +173,7 @@ def _row_length(n, planes):
 
 
 @inline
-def aligned(count, like, lanes):
-    """Floats that begin at a multiple of the size of a vector."""
-    memory = np.empty(count + lanes, like.dtype)
-    start = -(memory.ctypes.data // like.itemsize) % lanes
-    return memory[start : start + count]
+def aligned(size, alignment):
+    """So many bytes of memory, as `allocate` has it, and the first that is aligned."""
+    memory = allocate(size + alignment)
+    return memory, memory + -memory % alignment

@@ -9,6 +9,7 @@ are what the rotations of the QR iteration combine.
 
 from ._compile import CHUNK, kernel
 from ._complex import fma, fma_conj, number
+from ._simd import minimum
 
 
 @kernel
@@ -45,7 +46,7 @@ def _apply(row_0, row_1, u, t, start, n):
     s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
     for chunk in range(start + 1, n, CHUNK):
         part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-        for j in range(chunk, min(chunk + CHUNK, n)):
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
             u_j = u[j]
             part_0 = fma_conj(row_0[j], u_j, part_0)
             part_1 = fma_conj(row_1[j], u_j, part_1)
@@ -66,7 +67,7 @@ def reflect(x, a, n, reflectors, tau):
         s = number(x, 0, 0)
         for chunk in range(k + 1, n, CHUNK):
             part = number(x, 0, 0)
-            for j in range(chunk, min(chunk + CHUNK, n)):
+            for j in range(chunk, minimum(chunk + CHUNK, n)):
                 part = fma_conj(x[j], u[j], part)
             s = s + part
         s = -tau[k] * s

@@ -54,7 +54,7 @@ def _vjp_block(start, count, arrays, work, const):
         lost = lost | (work.w[i] != work.w[i])
     largest = select(largest == const.zero, const.one, largest)
     if has_v:
-        load_matrices(grad_v, n, start, count, work, size)
+        load_matrices(grad_v, n, start, count, work, 1)
         for i in range(n):
             for j in range(n):
                 x = work.a[i * row + j]

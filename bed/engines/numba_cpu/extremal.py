@@ -33,7 +33,7 @@ from ._load import load_matrices, scale
 from ._simd import any_lane, fill, fma, maximum, minimum, select, sqrt
 from ._store import fill_lost, judge, store_columns, store_rows, store_status, unscale
 from ._tasks import solve_batch
-from ._workspace import rows_beside
+from ._workspace import rows_beside, workspace_and_rows
 from .back_transform import reflect
 from .eigh import eigh
 from .tridiagonalize import tridiagonalize
@@ -93,7 +93,7 @@ def _solve_block(start, count, arrays, work, const):
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
     )
-    vectors, views, floats, memory = rows_beside(k, n, a, w, work)
+    vectors, views = rows_beside(work, k, n, a)
     if largest:
         for i in range(n):
             work.d[i] = -work.d[i]
@@ -112,8 +112,7 @@ def _solve_block(start, count, arrays, work, const):
     for j in range(k):
         reflect(vectors[j], work.matrix, n, work.reflectors, work.tau)
     fill_lost(views, k, planes * n, lost)
-    store_columns(floats, planes, start, count, v, const)
-    return len(memory)  # used here, so that it is not freed before
+    store_columns(work, start, count, v, const)
 
 
 @kernel
@@ -316,7 +315,7 @@ def _residual(x, d, e, n, value):
 
 
 def _build(width):
-    solve = in_blocks(_solve_block, width)
+    solve = in_blocks(_solve_block, width, workspace_and_rows)
 
     def extremal_batch(start, stop, lower, largest, a, w, v, status):
         solve(start, stop, a.shape[1], a, w, (a, lower, largest, w, v, status))

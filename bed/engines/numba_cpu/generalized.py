@@ -167,7 +167,7 @@ def _product(x, y, start, stop, const):
     total = number(x, const.zero, const.zero)
     for chunk in range(start, stop, CHUNK):
         part = number(x, const.zero, const.zero)
-        for k in range(chunk, min(chunk + CHUNK, stop)):
+        for k in range(chunk, minimum(chunk + CHUNK, stop)):
             part = fma_conj(x[k], y[k], part)
         total = total + part
     return total
@@ -229,12 +229,12 @@ def _substitute(rows, factor, i, n, const):
     inverse = const.one / factor[i].real
     for k in range(0, n, 2):
         # The last one of an odd number is done twice, at once.
-        row_0, row_1 = rows[k], rows[min(k + 1, n - 1)]
+        row_0, row_1 = rows[k], rows[minimum(k + 1, n - 1)]
         x_0, x_1 = row_0[i], row_1[i]
         for chunk in range(i + 1, n, CHUNK):
             part_0 = number(rows, const.zero, const.zero)
             part_1 = number(rows, const.zero, const.zero)
-            for j in range(chunk, min(chunk + CHUNK, n)):
+            for j in range(chunk, minimum(chunk + CHUNK, n)):
                 l_j = factor[j]
                 part_0 = fma(l_j, row_0[j], part_0)
                 part_1 = fma(l_j, row_1[j], part_1)

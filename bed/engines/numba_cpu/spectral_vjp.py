@@ -41,7 +41,7 @@ def _vjp_block(start, count, arrays, work, const):
     n, call, v, w, g, given, is_given, out = arrays
     row, size = work.row, work.size
     load_matrices(v, n, start, count, work, 0)
-    load_matrices(g, n, start, count, work, size)
+    load_matrices(g, n, start, count, work, 1)
     load(w, start, count, work, work.w_at, n, n, n)
     used = hermitian_part(work.a, n, row, const)
     # (G V)ᵀ, then Vᴴ G V: it is Hermitian, and so is its own conjugated transpose.

@@ -12,7 +12,7 @@ of n of them would lose n units in the last place.
 
 from ._compile import CHUNK, inline, kernel
 from ._complex import conj, fma, fma_conj, number, reciprocal, select
-from ._simd import fill, sqrt
+from ._simd import fill, minimum, sqrt
 
 
 @kernel
@@ -77,7 +77,7 @@ def _tail(row, start, n):
     total = fill(row[start - 1].real, 0)
     for chunk in range(start, n, CHUNK):
         part = fill(total, 0)
-        for j in range(chunk, min(chunk + CHUNK, n)):
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
             x = row[j]
             part = fma(x.real, x.real, fma(x.imag, x.imag, part))
         total = total + part
@@ -103,7 +103,7 @@ def _multiply(a, u, y, other, start, n, const):
         y_1 = fma(row_1[i + 1].real, u_1, u_0 * conj(corner))
         for chunk in range(i + 2, n, CHUNK):
             part_0, part_1 = none, none
-            for j in range(chunk, min(chunk + CHUNK, n)):
+            for j in range(chunk, minimum(chunk + CHUNK, n)):
                 a_0, a_1, u_j = row_0[j], row_1[j], u[j]
                 part_0 = fma(a_0, u_j, part_0)
                 part_1 = fma(a_1, u_j, part_1)
@@ -122,7 +122,7 @@ def _complete(u, t, p, other, start, n, const):
     inner = fill(u[start].real, 0)
     for chunk in range(start, n, CHUNK):
         part = fill(inner, 0)
-        for j in range(chunk, min(chunk + CHUNK, n)):
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
             x, y = u[j], p[j] + other[j]
             part = fma(x.real, y.real, fma(x.imag, y.imag, part))
             p[j] = y
