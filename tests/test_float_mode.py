@@ -8,16 +8,20 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from numba import njit
+from numba.extending import overload
 
 import bed
 from bed.engines import _float_mode, _threads
 from bed.engines._constants import constants
 from bed.engines.numba_cpu import _compile
+from bed.engines.numba_cpu._blocks import in_blocks
 from bed.engines.numba_cpu._float_mode import (
     enter_default_mode,
     never_inlined,
     restore_mode,
 )
+from bed.engines.numba_cpu._memory import allocate, free
+from bed.engines.numba_cpu._workspace import workspace
 from bed.testing.checks import assert_same_bits
 from bed.testing.matrices import random_hermitian
 
@@ -150,6 +154,41 @@ def test_the_mode_is_restored_after_an_exception(failing, mode):
         with pytest.raises(ZeroDivisionError), _float_mode.default_float_mode():
             raise ZeroDivisionError
         assert _control() == before
+
+
+def _without_memory(n, a, w, width):
+    """As `workspace`, where there is none left."""
+    raise NotImplementedError
+
+
+@overload(_without_memory, prefer_literal=True)
+def _none_left(n, a, w, width):
+    def build(n, a, w, width):
+        work, memory = workspace(n, a, w, width)
+        free(memory)
+        return work, allocate(1 << 60)
+
+    return build
+
+
+def test_without_memory_nothing_is_solved_and_the_mode_is_restored():
+    @_compile.kernel
+    def write(start, count, arrays, work, const):
+        arrays[0] = 1.0
+
+    solve = in_blocks(write, 16, _without_memory)
+
+    @njit
+    def run(a, out):
+        solve(0, len(a), a.shape[1], a, out, out)
+
+    out = np.zeros(1)
+    with _mode("flush"):
+        before = _control()
+        with pytest.raises(MemoryError, match="no memory for the blocks"):
+            run(np.ones((1, 1, 1)), out)
+        assert _control() == before
+    assert out[0] == 0
 
 
 def test_no_arithmetic_is_moved_to_where_the_mode_is_changed(failing):

@@ -16,7 +16,9 @@ from bed.engines._constants import constants
 from bed.engines.numba_cpu import _compile
 from bed.engines.numba_cpu._compile import NARROW, WIDE
 from bed.engines.numba_cpu._load import load_tridiagonal
+from bed.engines.numba_cpu._memory import free
 from bed.engines.numba_cpu._store import judge, store_status
+from bed.engines.numba_cpu._vector_array import as_rows
 from bed.engines.numba_cpu._workspace import workspace
 from bed.engines.numba_cpu.back_transform import _apply, back_transform
 from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
@@ -106,17 +108,17 @@ def test_iteration_that_cannot_converge_says_so(n):
     def iterate(d, e, status, const):
         n = d.shape[1]
         work, memory = workspace(n, d, d, 32)
-        load_tridiagonal(d, e, 0, len(d), work)
+        load_tridiagonal(as_rows(d), as_rows(e), n, 0, len(d), work)
         qr_iteration(work.d, work.e, n, work.z, len(d) - 3, work.c, work.s, const)
         finite = work.d[0] == work.d[0]
         judge(work.d, work.e, n, finite | ~finite, work.code, const)
-        store_status(work, 0, len(d), status)
-        return memory[0].size
+        store_status(work, 0, len(d), as_rows(status))
+        free(memory)
 
     d, e = np.ones((3, n)), np.full((3, n - 1), 0.5)
     e[1] = np.nan
     status = np.full(3, -1, "i4")
-    assert iterate(d, e, status, constants(d.dtype))
+    iterate(d, e, status, constants(d.dtype))
     codes = bed.Status.OK, bed.Status.NO_CONVERGENCE, bed.Status.OK
     assert status.tolist() == list(map(int, codes))
 
@@ -138,7 +140,9 @@ def _inner_loops():
         back_transform(few.matrix, n, 0, few.tau, const)
         qr_iteration(work.d, work.e, n, work.z, n, work.c, work.s, const)
         qr_iteration(few.d, few.e, n, few.z, n, few.c, few.s, const)
-        return memory[0].size + memory_of_few[0].size
+        free(memory)
+        free(memory_of_few)
+        return 1
 
     for dtype in ("f4", "f8", "c8"):
         a = np.ones((1, 1, 1), dtype)

@@ -97,7 +97,7 @@ def as_numbers(typingctx, memory, start, shape, lanes, matrix):
     Real and imaginary parts of a number follow each other.
     """
     part = Vector(memory.dtype, lanes.literal_value)
-    complex_ = isinstance(matrix.dtype, types.Complex)
+    complex_ = isinstance(matrix.dtype, types.Complex | ComplexVector)
     result, build = view_as(ComplexVector(part) if complex_ else part, len(shape))
     return result(memory, types.intp, shape, lanes, matrix), build
 
@@ -177,6 +177,12 @@ def _complex_operation(function, kinds, build):
         return result._getvalue()
 
 
+def _of_both(function, operands, build, build_complex):
+    """The same function of real vectors alone and of complex ones alone."""
+    operation(function, operands, build)
+    _complex_operation(function, (ComplexVector,) * operands, build_complex)
+
+
 _fma = call_llvm("fma")
 
 
@@ -220,14 +226,14 @@ def _one_over(builder, x):
     return builder.fdiv(one, x)
 
 
-operation(conj, 1, lambda builder, x: x)
-operation(reciprocal, 1, _one_over)
-operation(fma_conj, 3, _fma)
-
-_complex_operation(
-    conj, (ComplexVector,), lambda builder, x: _Pair(x.real, builder.fneg(x.imag))
+_of_both(
+    conj,
+    1,
+    lambda builder, x: x,
+    lambda builder, x: _Pair(x.real, builder.fneg(x.imag)),
 )
-_complex_operation(reciprocal, (ComplexVector,), _reciprocal)
+_of_both(reciprocal, 1, _one_over, _reciprocal)
+_of_both(fma_conj, 3, _fma, _fma_conj)
 _complex_operation(operator.neg, (ComplexVector,), _by_parts(ir.IRBuilder.fneg))
 _complex_operation(operator.add, (ComplexVector,) * 2, _by_parts(ir.IRBuilder.fadd))
 _complex_operation(operator.mul, (ComplexVector,) * 2, _multiply)
@@ -244,7 +250,6 @@ _complex_operation(
         _fma(builder, x, y.real, z.real), _fma(builder, x, y.imag, z.imag)
     ),
 )
-_complex_operation(fma_conj, (ComplexVector,) * 3, _fma_conj)
 _complex_operation(
     select,
     (Mask, ComplexVector, ComplexVector),

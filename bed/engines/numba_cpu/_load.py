@@ -1,37 +1,39 @@
-"""From a batch of matrices to a block of vectors, scaled to order one."""
+"""From a batch of matrices to a block of vectors, scaled to order one.
+
+Inputs are views as of `as_rows`, with a matrix in a row.
+"""
 
 from ._compile import kernel
 from ._simd import fill, maximum, power_of_two, select
 
 
 @kernel
-def load_matrices(a, start, count, lower, work):
+def load_matrices(a, n, start, count, lower, work):
     """Copy one triangle of each matrix to the upper triangle of its lane.
 
     Parameters
     ----------
-    a : (batch, n, n)
-        Real or complex; those from `start` on are read.
+    a : view
+        Of (batch, n, n), real or complex; those from `start` on are read.
     count : int
         How many; lanes that are left are filled with zero.
     lower : bool
         Which triangle to read; the imaginary part of the diagonal is not read.
     work : Workspace
     """
-    n, lanes = a.shape[1], work.lanes
-    row, planes, floats = work.row, work.planes, work.floats
+    lanes, row, planes, floats = work.lanes, work.row, work.planes, work.floats
     for i in range(n):
         for j in range(i):
             at = (j * row + i) * planes
-            k, m = (i, j) if lower else (j, i)
+            k = (i * n + j if lower else j * n + i) * planes
             for lane in range(count):
-                x = a[start + lane, k, m]
-                floats[at, lane] = x.real
+                floats[at, lane] = a[start + lane, k]
                 if planes == 2:
-                    floats[at + 1, lane] = -x.imag if lower else x.imag
-        at = i * (row + 1) * planes
+                    imag = a[start + lane, k + 1]
+                    floats[at + 1, lane] = -imag if lower else imag
+        at, k = i * (row + 1) * planes, i * (n + 1) * planes
         for lane in range(count):
-            floats[at, lane] = a[start + lane, i, i].real
+            floats[at, lane] = a[start + lane, k]
             if planes == 2:
                 floats[at + 1, lane] = 0
     if count < lanes:
@@ -41,57 +43,53 @@ def load_matrices(a, start, count, lower, work):
 
 
 @kernel
-def load_lower(b, start, count, lower, work):
+def load_lower(b, n, start, count, lower, work):
     """Copy one triangle of each matrix below the diagonals, and those to `work.d`.
 
     After `load_matrices`, which has filled the lanes that are left.
     """
-    n, row, planes, floats = b.shape[1], work.row, work.planes, work.floats
+    row, planes, floats = work.row, work.planes, work.floats
     for i in range(n):
         work.d[i] = fill(work.d[i], 0)
         for lane in range(count):
-            floats[work.d_at + i, lane] = b[start + lane, i, i].real
+            floats[work.d_at + i, lane] = b[start + lane, i * (n + 1) * planes]
         for j in range(i):
             at = (i * row + j) * planes
-            k, m = (i, j) if lower else (j, i)
+            k = (i * n + j if lower else j * n + i) * planes
             for lane in range(count):
-                x = b[start + lane, k, m]
-                floats[at, lane] = x.real
+                floats[at, lane] = b[start + lane, k]
                 if planes == 2:
-                    floats[at + 1, lane] = x.imag if lower else -x.imag
+                    imag = b[start + lane, k + 1]
+                    floats[at + 1, lane] = imag if lower else -imag
 
 
 @kernel
-def load_columns(v, start, count, work):
-    """Copy columns of `v` (batch, n, n) to rows; lanes that are left hold anything."""
-    n, row, planes, floats = v.shape[1], work.row, work.planes, work.floats
+def load_columns(v, n, start, count, work):
+    """Copy columns of (batch, n, n) to rows; lanes that are left hold anything."""
+    row, planes, floats = work.row, work.planes, work.floats
     for i in range(n):
         for j in range(n):
-            at = (j * row + i) * planes
+            at, k = (j * row + i) * planes, (i * n + j) * planes
             for lane in range(count):
-                x = v[start + lane, i, j]
-                floats[at, lane] = x.real
-                if planes == 2:
-                    floats[at + 1, lane] = x.imag
+                for plane in range(planes):
+                    floats[at + plane, lane] = v[start + lane, k + plane]
 
 
 @kernel
-def load_row(matrices, i, start, count, work):
+def load_row(matrices, n, i, start, count, work):
     """Copy row i of upper triangles, from the diagonal on, to `work.p`, likewise."""
     planes, floats = work.planes, work.floats
-    for j in range(i, matrices.shape[1]):
-        at = work.p_at + j * planes
+    for j in range(i, n):
+        at, k = work.p_at + j * planes, (i * n + j) * planes
         for lane in range(count):
-            x = matrices[start + lane, i, j]
-            floats[at, lane] = x.real
-            if planes == 2:
-                floats[at + 1, lane] = x.imag
+            for plane in range(planes):
+                floats[at + plane, lane] = matrices[start + lane, k + plane]
 
 
 @kernel
-def load_tridiagonal(d, e, start, count, work):
+def load_tridiagonal(d, e, n, start, count, work):
     """Copy diagonals (batch, n) and off-diagonals (batch, n − 1) to the lanes."""
-    n, lanes, floats = d.shape[1], work.lanes, work.floats
+    lanes, floats = work.lanes, work.floats
     for lane in range(count):
         for i in range(n):
             floats[work.d_at + i, lane] = d[start + lane, i]

@@ -16,7 +16,7 @@ def allocate(typingctx, size):
     """The address of so many bytes, or 0 if there are none; whoever has it frees it."""
 
     def build(context, builder, sig, args):
-        pointer = context.nrt.allocate(builder, args[0])
+        pointer = context.nrt.allocate_unchecked(builder, args[0])
         return builder.ptrtoint(pointer, args[0].type)
 
     return types.intp(types.intp), build

@@ -16,6 +16,7 @@ from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, load_tridiagonal, scale
 from ._store import fill_lost, keep_order, store_rows, store_vectors, unscale
 from ._tasks import solve_batch
+from ._vector_array import as_rows
 from .back_transform import back_transform
 from .eigh import NO_VECTORS, diagonalize
 from .tridiagonalize import tridiagonalize as reduce_block
@@ -90,10 +91,10 @@ def eigh_tridiagonal(d, e, *, eigenvectors=True, out=None):
 
 @kernel
 def _tridiagonalize_block(start, count, arrays, work, const):
-    """`arrays` are ``(a, lower, d, e, q)``."""
-    a, lower, d, e, q = arrays
-    n, planes = a.shape[1], work.planes
-    load_matrices(a, start, count, lower, work)
+    """`arrays` are ``(n, lower, a, d, e, q)``."""
+    n, lower, a, d, e, q = arrays
+    planes = work.planes
+    load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
     reduce_block(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
@@ -105,30 +106,30 @@ def _tridiagonalize_block(start, count, arrays, work, const):
     lost = ~finite
     fill_lost(work.t, 2, n, lost)
     fill_lost(work.z, n, planes * n, lost)
-    store_rows(work, work.d_at, start, count, d)
-    store_rows(work, work.e_at, start, count, e)
-    store_vectors(work, start, count, q, const)
+    store_rows(work, work.d_at, n, start, count, d)
+    store_rows(work, work.e_at, n - 1, start, count, e)
+    store_vectors(work, n, start, count, q, const)
 
 
 @kernel
 def _eigh_tridiagonal_block(start, count, arrays, work, const):
-    """`arrays` are ``(d, e, w, v, status)``; `v` is empty if it is not wanted."""
-    d, e, w, v, status = arrays
-    n = d.shape[1]
-    load_tridiagonal(d, e, start, count, work)
+    """`arrays` are ``(n, d, e, has_v, w, v, status)``."""
+    n, d, e, has_v, w, v, status = arrays
+    load_tridiagonal(d, e, n, start, count, work)
     scaling = scale(work.t, 2, n, 0, const)
-    if v.size > 0:
+    if has_v:
         for i in range(n):
             for j in range(n):
                 work.z[i, j] = const.one if i == j else const.zero
-    diagonalize(n, start, count, scaling, (w, v, status), work, const)
+    diagonalize(n, start, count, scaling, (has_v, w, v, status), work, const)
 
 
 def _build_tridiagonalize(width):
     solve = in_blocks(_tridiagonalize_block, width)
 
     def tridiagonalize_batch(start, stop, lower, a, d, e, q):
-        solve(start, stop, a.shape[1], a, d, (a, lower, d, e, q))
+        n, views = a.shape[1], (as_rows(a), as_rows(d), as_rows(e), as_rows(q))
+        solve(start, stop, n, a, d, (n, lower, *views))
 
     return tridiagonalize_batch
 
@@ -137,7 +138,9 @@ def _build_eigh_tridiagonal(width):
     solve = in_blocks(_eigh_tridiagonal_block, width)
 
     def eigh_tridiagonal_batch(start, stop, d, e, w, v, status):
-        solve(start, stop, d.shape[1], d, d, (d, e, w, v, status))
+        n, has_v = d.shape[1], v.size > 0
+        results = has_v, as_rows(w), as_rows(v), as_rows(status)
+        solve(start, stop, n, d, d, (n, as_rows(d), as_rows(e), *results))
 
     return eigh_tridiagonal_batch
 

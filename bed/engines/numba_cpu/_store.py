@@ -1,14 +1,14 @@
-"""From a block of vectors to the outputs of a batch, which are contiguous."""
+"""From a block of vectors to the outputs of a batch.
+
+These are views as of `as_rows`, with a matrix in a row. Zeros get a positive sign.
+"""
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from bed._status import Status
 
 from ._compile import kernel
 from ._simd import any_lane, fill, select
-from ._vector_array import as_floats
 
 # Up to this n the lanes are the inner loop when matrices are stored, which is faster.
 # Beyond it matrices are so far apart that their lines push each other out of the cache.
@@ -90,50 +90,48 @@ def fill_lost(rows, n, columns, lost):
 @kernel
 def store_status(work, start, count, status):
     """Status of every matrix to `status` (batch,) from `start` on."""
-    codes = as_floats(status, (1, len(status)))
     for lane in range(count):
-        codes[0, start + lane] = np.int32(work.floats[work.code_at, lane])
+        status[start + lane, 0] = np.int32(work.floats[work.code_at, lane])
 
 
 @kernel
-def store_rows(work, at, start, count, out):
-    """Vectors from number `at` on to rows of `out` (batch, m)."""
-    floats, m = work.floats, out.shape[1]
-    rows = as_floats(out, out.shape)
+def store_rows(work, at, m, start, count, out):
+    """Vectors from number `at` on to rows of (batch, m)."""
+    floats = work.floats
     for lane in range(count):
         for i in range(m):
-            rows[start + lane, i] = floats[at + i, lane]
+            out[start + lane, i] = floats[at + i, lane]
 
 
 @kernel
-def store_triangles(work, start, count, upper, lower, const):
+def store_triangles(work, n, start, count, upper, lower, has_lower, const):
     """Upper triangles to `upper` (batch, n, n), those before the diagonal to `lower`.
 
     The latter conjugated, as upper triangles too, with `work.d` on the diagonal; they
-    are left out where `lower` is empty.
+    are left out where `has_lower` is false.
     """
-    n, row, planes, floats = upper.shape[1], work.row, work.planes, work.floats
-    above = as_floats(upper, (upper.shape[0], n * n))
-    below = as_floats(lower, (lower.shape[0], n * n))
+    row, planes, floats, zero = work.row, work.planes, work.floats, const.zero
     for i in range(n):
         for lane in range(count):
             for j in range(i, n):
-                at, to = (i * row + j) * planes, i * n + j
-                real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                above[start + lane, to] = scalar(upper, real, imag, const.zero)
-                if lower.size > 0:
+                at, to = (i * row + j) * planes, (i * n + j) * planes
+                for plane in range(planes):
+                    upper[start + lane, to + plane] = floats[at + plane, lane] + zero
+                if has_lower and i == j:
+                    lower[start + lane, to] = floats[work.d_at + i, lane] + zero
+                    if planes == 2:
+                        lower[start + lane, to + 1] = zero
+                elif has_lower:
                     at = (j * row + i) * planes
-                    real, imag = floats[at, lane], -floats[at + planes - 1, lane]
-                    if i == j:
-                        real, imag = floats[work.d_at + i, lane], const.zero
-                    below[start + lane, to] = scalar(lower, real, imag, const.zero)
+                    lower[start + lane, to] = floats[at, lane] + zero
+                    if planes == 2:
+                        lower[start + lane, to + 1] = -floats[at + 1, lane] + zero
 
 
 @kernel
-def store_vectors(work, start, count, v, const):
+def store_vectors(work, n, start, count, v, const):
     """Rows of Qᵀ, in the order noted, to columns of `v` (batch, n, n)."""
-    n, planes, floats, source = v.shape[1], work.planes, work.floats, work.source
-    matrices = as_floats(v, (v.shape[0], n * n))
+    planes, floats, source, zero = work.planes, work.floats, work.source, const.zero
     for j in range(n):
         for lane in range(count):
             row = np.int32(floats[work.order_at + j, lane])
@@ -141,43 +139,31 @@ def store_vectors(work, start, count, v, const):
     if n <= SMALL:
         for i in range(n):
             for j in range(n):
+                to = (i * n + j) * planes
                 for lane in range(count):
                     at = source[j, lane] + i * planes
-                    real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    x = scalar(v, real, imag, const.zero)
-                    matrices[start + lane, i * n + j] = x
+                    v[start + lane, to] = floats[at, lane] + zero
+                    if planes == 2:
+                        v[start + lane, to + 1] = floats[at + 1, lane] + zero
     else:
         for i in range(n):
             for lane in range(count):
                 for j in range(n):
-                    at = source[j, lane] + i * planes
-                    real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                    x = scalar(v, real, imag, const.zero)
-                    matrices[start + lane, i * n + j] = x
+                    at, to = source[j, lane] + i * planes, (i * n + j) * planes
+                    v[start + lane, to] = floats[at, lane] + zero
+                    if planes == 2:
+                        v[start + lane, to + 1] = floats[at + 1, lane] + zero
 
 
 @kernel
-def store_columns(work, start, count, v, const):
+def store_columns(work, n, m, start, count, v, const):
     """The rows besides a workspace to the columns of `v` (batch, n, m)."""
-    n, m = v.shape[1:]
     planes, floats = work.planes, work.floats
-    matrices = as_floats(v, (v.shape[0], n * m))
     for lane in range(count):
         for i in range(n):
             for j in range(m):
                 at = work.rows_at + (j * n + i) * planes
-                real, imag = floats[at, lane], floats[at + planes - 1, lane]
-                x = scalar(v, real, imag, const.zero)
-                matrices[start + lane, i * m + j] = x
-
-
-def scalar(a, real, imag, zero):
-    """A scalar of the dtype of `a`, zeros with a positive sign."""
-    raise NotImplementedError
-
-
-@overload(scalar, inline="always")
-def _scalar_of_parts(a, real, imag, zero):
-    if isinstance(a.dtype, types.Complex):
-        return lambda a, real, imag, zero: complex(real + zero, imag + zero)
-    return lambda a, real, imag, zero: real + zero
+                to = (i * m + j) * planes
+                for plane in range(planes):
+                    x = floats[at + plane, lane] + const.zero
+                    v[start + lane, to + plane] = x

@@ -25,7 +25,7 @@ def load(a, start, count, work, at, total, line, row):
 
     Parameters
     ----------
-    a : as `as_reals` has it
+    a : as `as_rows` has it
     at : int
         Number of the vector of the first entry.
     total : int

@@ -16,7 +16,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from ._simd import Vector
 
-__all__ = ["VectorArray", "as_floats", "as_reals", "as_vectors", "view_as"]
+__all__ = ["VectorArray", "as_floats", "as_rows", "as_vectors", "view_as"]
 
 
 class VectorArray(types.Type):
@@ -87,14 +87,14 @@ def as_floats(typingctx, memory, shape):
 
 
 @intrinsic
-def as_reals(typingctx, memory, row):
-    """The real and imaginary parts in a contiguous array, in rows of that length.
+def as_rows(typingctx, memory):
+    """The real and imaginary parts in a contiguous array, those of a matrix in a row.
 
     Unlike an array, a view is not counted when it is handed on: that takes as long as
     a tiny matrix does.
     """
     if memory.layout != "C":
-        raise TypingError(f"as_reals needs a contiguous array, got {memory}")
+        raise TypingError(f"as_rows needs a contiguous array, got {memory}")
     dtype = getattr(memory.dtype, "underlying_float", memory.dtype)
     array = VectorArray(dtype, 2)
 
@@ -104,10 +104,13 @@ def as_reals(typingctx, memory, row):
         result.data = builder.bitcast(
             memory.data, context.get_data_type(dtype).as_pointer()
         )
-        result.row = args[1]
+        row = context.get_constant(types.intp, 1 if dtype is sig.args[0].dtype else 2)
+        for size in cgutils.unpack_tuple(builder, memory.shape)[1:]:
+            row = builder.mul(row, size)
+        result.row = row
         return result._getvalue()
 
-    return array(memory, types.intp), build
+    return array(memory), build
 
 
 def _indices(array, index):

@@ -75,7 +75,7 @@ def workspace_and_rows(n, a, w, width):
     raise NotImplementedError
 
 
-def rows_beside(work, count, n, a):
+def rows_beside(work, count, n):
     """They, as (count, n) numbers and as (count, planes·n) vectors."""
     raise NotImplementedError
 
@@ -91,12 +91,12 @@ def _workspace_and_rows(n, a, w, width):
 
 
 @overload(rows_beside)
-def _rows_beside(work, count, n, a):
+def _rows_beside(work, count, n):
     lanes = work.types[work.fields.index("d")].dtype.lanes
 
-    def view(work, count, n, a):
+    def view(work, count, n):
         start = work.rows_at * lanes
-        rows = as_numbers(work.floats, start, (count, n), lanes, a)
+        rows = as_numbers(work.floats, start, (count, n), lanes, work.tau)
         return rows, as_vectors(work.floats, start, (count, n * work.planes), lanes)
 
     return view

@@ -21,6 +21,7 @@ from ._store import (
     unscale,
 )
 from ._tasks import one_entry, solve_batch
+from ._vector_array import as_rows
 from .back_transform import back_transform
 from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
@@ -68,17 +69,17 @@ NO_VECTORS = {kind: np.empty((0, 0, 0), kind) for kind in "fdFD"}
 
 @kernel
 def _solve_block(start, count, arrays, work, const):
-    """`arrays` are ``(a, lower, w, v, status)``; `v` is empty if it is not wanted."""
-    a, lower, w, v, status = arrays
-    n, planes = a.shape[1], work.planes
-    load_matrices(a, start, count, lower, work)
+    """`arrays` are ``(n, lower, a, has_v, w, v, status)``."""
+    n, lower, a, has_v, w, v, status = arrays
+    planes = work.planes
+    load_matrices(a, n, start, count, lower, work)
     scaling = scale(work.z, n, planes * n, planes, const)
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
     )
-    if v.size > 0:
+    if has_v:
         back_transform(work.matrix, n, work.reflectors, work.tau, const)
-    diagonalize(n, start, count, scaling, (w, v, status), work, const)
+    diagonalize(n, start, count, scaling, (has_v, w, v, status), work, const)
 
 
 @inline
@@ -91,28 +92,30 @@ def diagonalize(n, start, count, scaling, outputs, work, const):
     scaling
         What `scale` returned.
     outputs
-        ``(w, v, status)``; `v` is empty if eigenvectors are not wanted.
+        ``(has_v, w, v, status)``; `has_v` tells whether eigenvectors are wanted.
     """
     first, second, finite = scaling
-    w, v, status = outputs
-    columns = work.columns if v.size > 0 else 0
+    has_v, w, v, status = outputs
+    columns = work.columns if has_v else 0
     qr_iteration(work.d, work.e, n, work.z, columns, work.c, work.s, const)
     sort(work.d, work.order, n)
     unscale(work.d, n, first, second)
     lost = judge(work.d, work.e, n, finite, work.code, const)
     store_status(work, start, count, status)
     fill_lost(work.t, 1, n, lost)
-    store_rows(work, work.d_at, start, count, w)
-    if columns > 0:
+    store_rows(work, work.d_at, n, start, count, w)
+    if has_v:
         fill_lost(work.z, n, columns, lost)
-        store_vectors(work, start, count, v, const)
+        store_vectors(work, n, start, count, v, const)
 
 
 def _build(width):
     solve = in_blocks(_solve_block, width)
 
     def eigh_batch(start, stop, lower, a, w, v, status):
-        solve(start, stop, a.shape[1], a, w, (a, lower, w, v, status))
+        n, has_v = a.shape[1], v.size > 0
+        results = has_v, as_rows(w), as_rows(v), as_rows(status)
+        solve(start, stop, n, a, w, (n, lower, as_rows(a), *results))
 
     return eigh_batch
 

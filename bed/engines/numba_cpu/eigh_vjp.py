@@ -24,7 +24,7 @@ from ._products import (
 )
 from ._simd import fill, maximum, select
 from ._tasks import solve_batch
-from ._vector_array import as_reals
+from ._vector_array import as_rows
 
 
 def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
@@ -90,8 +90,8 @@ def _build(width):
     def eigh_vjp_batch(start, stop, v, w, grad_w, grad_v, out):
         n = v.shape[1]
         has_w, has_v = grad_w.size > 0, grad_v.size > 0
-        views = as_reals(v, 0), as_reals(w, 0), as_reals(grad_w, 0), as_reals(grad_v, 0)
-        solve(start, stop, n, v, w, (n, *views, has_w, has_v, as_reals(out, 0)))
+        views = as_rows(v), as_rows(w), as_rows(grad_w), as_rows(grad_v)
+        solve(start, stop, n, v, w, (n, *views, has_w, has_v, as_rows(out)))
 
     return eigh_vjp_batch
 

@@ -33,6 +33,7 @@ from ._load import load_matrices, scale
 from ._simd import any_lane, fill, fma, maximum, minimum, select, sqrt
 from ._store import fill_lost, judge, store_columns, store_rows, store_status, unscale
 from ._tasks import solve_batch
+from ._vector_array import as_rows
 from ._workspace import rows_beside, workspace_and_rows
 from .back_transform import reflect
 from .eigh import eigh
@@ -85,15 +86,15 @@ def _solve_whole(a, uplo, k, which, out):
 
 @kernel
 def _solve_block(start, count, arrays, work, const):
-    """`arrays` are ``(a, lower, largest, w, v, status)``."""
-    a, lower, largest, w, v, status = arrays
-    n, planes, k = a.shape[1], work.planes, w.shape[1]
-    load_matrices(a, start, count, lower, work)
+    """`arrays` are ``(n, k, lower, largest, a, w, v, status)``."""
+    n, k, lower, largest, a, w, v, status = arrays
+    planes = work.planes
+    load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
     )
-    vectors, views = rows_beside(work, k, n, a)
+    vectors, views = rows_beside(work, k, n)
     if largest:
         for i in range(n):
             work.d[i] = -work.d[i]
@@ -108,11 +109,11 @@ def _solve_block(start, count, arrays, work, const):
     lost = judge(work.d, work.e, n, finite, work.code, const)
     store_status(work, start, count, status)
     fill_lost(work.t, 1, k, lost)
-    store_rows(work, work.d_at, start, count, w)
+    store_rows(work, work.d_at, k, start, count, w)
     for j in range(k):
         reflect(vectors[j], work.matrix, n, work.reflectors, work.tau)
     fill_lost(views, k, planes * n, lost)
-    store_columns(work, start, count, v, const)
+    store_columns(work, n, k, start, count, v, const)
 
 
 @kernel
@@ -318,7 +319,9 @@ def _build(width):
     solve = in_blocks(_solve_block, width, workspace_and_rows)
 
     def extremal_batch(start, stop, lower, largest, a, w, v, status):
-        solve(start, stop, a.shape[1], a, w, (a, lower, largest, w, v, status))
+        n, k = a.shape[1], w.shape[1]
+        views = as_rows(a), as_rows(w), as_rows(v), as_rows(status)
+        solve(start, stop, n, a, w, (n, k, lower, largest, *views))
 
     return extremal_batch
 

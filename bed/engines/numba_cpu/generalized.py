@@ -25,6 +25,7 @@ from ._load import load_columns, load_lower, load_matrices, load_row, scale
 from ._simd import fill, maximum, minimum, power_of_two, sqrt
 from ._store import fill_lost, store_status, store_triangles, store_vectors
 from ._tasks import in_tasks
+from ._vector_array import as_rows
 from .eigh import NO_VECTORS, solve_part
 
 _OK, _OVERFLOW = int(Status.OK), int(Status.OVERFLOW)
@@ -66,14 +67,14 @@ def eigh_generalized(a, b, uplo="L", *, eigenvectors=True, out=None):
 def _reduce_block(start, count, arrays, work, const):
     """Before `eigh`: `c` gets the upper triangle of C, and `factor` that of Lᴴ.
 
-    Not the latter if it is empty. `factors` are two numbers by which eigenvalues are
-    multiplied in the end, and `codes` say what is wrong already.
+    The latter where eigenvectors are wanted. `factors` are two numbers by which
+    eigenvalues are multiplied in the end, and `codes` say what is wrong already.
     """
-    _, lower, a, b, factor, factors, codes, _, c, _ = arrays
-    n, planes, matrix, d, e = a.shape[1], work.planes, work.matrix, work.d, work.e
-    load_matrices(a, start, count, lower, work)
+    n, has_v, _, lower, a, b, factor, factors, codes, _, c, _ = arrays
+    planes, matrix, d, e = work.planes, work.matrix, work.d, work.e
+    load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
-    load_lower(b, start, count, lower, work)
+    load_lower(b, n, start, count, lower, work)
     for i in range(n):
         finite = finite & (abs(d[i]) <= const.huge)
         for j in range(planes * i):
@@ -81,7 +82,7 @@ def _reduce_block(start, count, arrays, work, const):
     largest, definite = _equilibrate(matrix, n, d, e, work.s[0], const)
     definite = _cholesky(matrix, n, d, work.c[0], definite, const)
     _congruence(matrix, n, work.c[0], work.p, const)
-    if factor.size > 0:
+    if has_v:
         for i in range(n):
             back = const.one / e[i]
             d[i] = back * d[i]
@@ -91,7 +92,7 @@ def _reduce_block(start, count, arrays, work, const):
     work.code[0] = select(finite, status, _NOT_FINITE)
     fill_lost(work.z, 1, 1, work.code[0] != _OK)  # which loses the matrix in `eigh`
     store_status(work, start, count, codes)
-    store_triangles(work, start, count, c, factor, const)
+    store_triangles(work, n, start, count, c, factor, has_v, const)
     d[0] = minimum(first * largest, const.huge)
     e[0] = minimum(second * largest, const.huge)
     for lane in range(count):
@@ -202,25 +203,24 @@ def _congruence(matrix, n, inverse, column, const):
 
 @kernel
 def _transform_block(start, count, arrays, work, const):
-    """After `eigh`: eigenvalues of the pair; eigenvectors unless `factor` is empty."""
-    _, _, _, _, factor, factors, codes, w, v, status = arrays
-    n = w.shape[1]
+    """After `eigh`: eigenvalues of the pair, and eigenvectors where they are wanted."""
+    n, has_v, _, _, _, _, factor, factors, codes, w, v, status = arrays
     for k in range(start, start + count):
         for i in range(n):
             x = w[k, i] * factors[k, 0] * factors[k, 1] + const.zero
             w[k, i] = x
             if abs(x) > const.huge:
-                status[k] = _OVERFLOW
-        if codes[k] != _OK:
-            status[k] = codes[k]
-    if factor.size > 0:
-        load_columns(v, start, count, work)
+                status[k, 0] = _OVERFLOW
+        if codes[k, 0] != _OK:
+            status[k, 0] = codes[k, 0]
+    if has_v:
+        load_columns(v, n, start, count, work)
         for i in range(n - 1, -1, -1):
-            load_row(factor, i, start, count, work)
+            load_row(factor, n, i, start, count, work)
             _substitute(work.matrix, work.p, i, n, const)
         for i in range(n):
             work.order[i] = fill(work.order[i], i)
-        store_vectors(work, start, count, v, const)
+        store_vectors(work, n, start, count, v, const)
 
 
 @kernel
@@ -248,7 +248,7 @@ def _solve_block(start, count, arrays, work, const):
 
     Of both together, which share what they are compiled with.
     """
-    if arrays[0]:
+    if arrays[2]:
         _reduce_block(start, count, arrays, work, const)
     else:
         _transform_block(start, count, arrays, work, const)
@@ -260,8 +260,11 @@ def _build(width):
     def eigh_generalized_batch(
         start, stop, reducing, lower, a, b, factor, factors, codes, w, v, status
     ):
-        arrays = reducing, lower, a, b, factor, factors, codes, w, v, status
-        solve(start, stop, a.shape[1], a, w, arrays)
+        n, has_v = a.shape[1], factor.size > 0
+        pair, kept = (as_rows(a), as_rows(b)), (as_rows(factor), as_rows(factors))
+        results = as_rows(codes), as_rows(w), as_rows(v), as_rows(status)
+        arrays = n, has_v, reducing, lower, *pair, *kept, *results
+        solve(start, stop, n, a, w, arrays)
 
     return eigh_generalized_batch
 

@@ -21,7 +21,7 @@ from ._products import (
 )
 from ._simd import any_lane, fill, select
 from ._tasks import in_tasks, solve_batch
-from ._vector_array import as_reals
+from ._vector_array import as_rows
 from .eigh import solve_part
 
 _OVERFLOW, _DOMAIN = int(Status.OVERFLOW), int(Status.DOMAIN)
@@ -96,7 +96,7 @@ def _build(width):
     ):
         call = Call(code, first, second, floor, domain, singular)
         n = v.shape[1]
-        views = as_reals(v, 0), as_reals(w, 0), as_reals(f, 0), as_reals(status, 0)
+        views = as_rows(v), as_rows(w), as_rows(f), as_rows(status)
         solve(start, stop, n, v, w, (n, call, *views))
 
     return product_batch

@@ -20,7 +20,7 @@ from ._products import (
     store_hermitian,
 )
 from ._tasks import solve_batch
-from ._vector_array import as_reals
+from ._vector_array import as_rows
 
 
 def spectral_vjp(w, v, g, function: Spectral, differences=None, *, out=None):
@@ -71,8 +71,8 @@ def _build(width):
     ):
         call = Call(code, first, second, floor, domain, singular)
         n, is_given = v.shape[1], given.size > 0
-        views = as_reals(v, 0), as_reals(w, 0), as_reals(g, 0), as_reals(given, 0)
-        arrays = n, call, *views, is_given, as_reals(out, 0)
+        views = as_rows(v), as_rows(w), as_rows(g), as_rows(given)
+        arrays = n, call, *views, is_given, as_rows(out)
         solve(start, stop, n, v, w, arrays)
 
     return vjp_batch
