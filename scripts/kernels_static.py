@@ -61,31 +61,30 @@ class CompileError(Exception):
 
 
 @cache
-def nvrtc() -> ctypes.CDLL | None:
-    """The compiler's library from the PyPI package or a CUDA toolkit, or None."""
+def compilers() -> dict[tuple[int, int], ctypes.CDLL]:
+    """By version, the oldest first: NVRTC from PyPI packages and a CUDA toolkit."""
     places = [Path(sysconfig.get_path("purelib")) / "nvidia", Path("/usr/local/cuda")]
+    found = {}
     for place in places:
-        for library in sorted(place.rglob("libnvrtc.so.*"), reverse=True):
-            return ctypes.CDLL(str(library))
-    return None
+        for path in sorted(place.rglob("libnvrtc.so.*")):
+            library = ctypes.CDLL(str(path))
+            major, minor = ctypes.c_int(), ctypes.c_int()
+            library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+            found.setdefault((major.value, minor.value), library)
+    return dict(sorted(found.items()))
 
 
-def nvrtc_version() -> str:
-    """Major and minor version of the compiler."""
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-    return f"{major.value}.{minor.value}"
-
-
-def compile_kernel(layout: Layout, architecture: str) -> Compiled:
+def compile_kernel(layout: Layout, architecture: str, version=None) -> Compiled:
     """Compile with the flags that CuPy and the package use.
+
+    With a version of `compilers`, by default the newest.
 
     Raises
     ------
     CompileError
         With the compiler's log.
     """
-    library, program = nvrtc(), ctypes.c_void_p()
+    library, program = compilers()[version or max(compilers())], ctypes.c_void_p()
     code = source(layout.source).encode()
     name = layout.source.encode()
     library.nvrtcCreateProgram(ctypes.byref(program), code, name, 0, None, None)
@@ -94,7 +93,11 @@ def compile_kernel(layout: Layout, architecture: str) -> Compiled:
     options = [*OPTIONS, *flags, f"-arch={architecture}", "--ptxas-options=-v"]
     array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
     start = time.perf_counter()
-    failed = library.nvrtcCompileProgram(program, len(options), array)
+    # In a thread of its own: that of 12.4 leaves another locale to the thread it runs
+    # in, where Python would read files as ASCII.
+    with ThreadPoolExecutor(1) as alone:
+        compiling = library.nvrtcCompileProgram, program, len(options), array
+        failed = alone.submit(*compiling).result()
     seconds = time.perf_counter() - start
     log = _fetch(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
     text = log.decode()
@@ -215,7 +218,7 @@ def row(layout: Layout, dtype: str, architecture: str) -> dict:
         "blocks_per_sm": resident_blocks(layout, compiled, architecture),
         "apply_step": "" if np.isnan(applying) else f"{applying:.1f}",
         "chain_step": "" if np.isnan(finding) else f"{finding:.1f}",
-        "nvrtc": nvrtc_version(),
+        "nvrtc": "{}.{}".format(*max(compilers())),
     }
 
 
@@ -225,7 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
-    if nvrtc() is None:
+    if not compilers():
         show("NVRTC is not installed: pip install nvidia-cuda-nvrtc", file=sys.stderr)
         return 1
     jobs = [

@@ -8,8 +8,10 @@ import contextlib
 import importlib
 import importlib.util
 import itertools
+import re
 import sys
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -187,3 +189,24 @@ def input_pointer(a, dtype="u1"):
     view = np.ndarray(a.shape, a.dtype, buffer.array, start, a.strides)
     view[...] = a
     return buffer.pointer(view)
+
+
+def shared_memory(dtype: np.dtype) -> Iterator[tuple[str, int]]:
+    """What the kernels of eigh need of it, as C++, and as the layouts have it."""
+    layouts = engine_module("_layouts")
+    for layout in layouts.instantiations(dtype):
+        kernel, text = re.match(r"bed::eigh_(\w+)<(.*)>", layout.expression).groups()
+        words = text.split(", ")
+        if kernel == "tiny":
+            size = f"bed::tiny_shared<{words[0]}, {words[1]}, {words[2]}, {words[4]}>()"
+        elif kernel == "block":
+            continue  # its size depends on n: below
+        else:
+            del words[-2]  # minimum blocks
+            size = f"sizeof(bed::{kernel.title()}Memory<{', '.join(words)}>)"
+        yield size, layout.shared
+    for eigenvectors in True, False:
+        layout = layouts._block(50, dtype.name, eigenvectors)
+        element = layouts.TYPES[dtype.name]
+        size = f"sizeof(bed::BlockMemory<{element}>) + 50 * 51 * sizeof({element})"
+        yield size, layout.shared

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import locale
 import re
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def static():
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernels_static"] = module  # dataclasses look it up
     spec.loader.exec_module(module)
-    if module.nvrtc() is None:
+    if not module.compilers():
         pytest.skip("compiling CUDA needs NVRTC: pip install nvidia-cuda-nvrtc")
     return module
 
@@ -36,6 +37,9 @@ def _instantiations():
         for layout in [x for m in modules for x in m.instantiations(np.dtype(dtype))]:
             yield pytest.param(layout, dtype, id=layout.expression.replace("bed::", ""))
 
+
+# Of CUDA releases, the least that is supported.
+OLDEST = 12, 4
 
 # Seconds to compile one kernel cold, up to n = 32 and above, on a machine that is not
 # busy; a test shares its machine, and only a compile time out of all bounds is a fault.
@@ -55,6 +59,74 @@ def test_compiles_within_its_registers(static, layout, dtype, architecture):
     spills = dtype != "float32" or n > 48
     assert compiled.spill_bytes <= (16 if spills else 0)
     assert compiled.seconds <= (SECONDS_SMALL if n <= 32 else SECONDS_LARGE) * CROWDED
+
+
+def _of_each_source():
+    """Of each file and dtype one kernel, which is not its smallest."""
+    found = {}
+    for parameter in _instantiations():
+        layout, dtype = parameter.values
+        found.setdefault((layout.source, dtype), []).append(layout)
+    for (source, dtype), layouts in found.items():
+        layout = layouts[len(layouts) // 4]
+        yield pytest.param(layout, id=f"{source} {dtype}")
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("layout", list(_of_each_source()))
+def test_the_oldest_compiler_takes_them(static, layout, architecture):
+    """With what CuPy adds to the flags; up to 12.8 none may be there twice."""
+    oldest = min(static.compilers())
+    if oldest > OLDEST:
+        pytest.skip(
+            "needs the oldest NVRTC: pip install nvidia-cuda-nvrtc-cu12==12.4.*"
+        )
+    encoding = locale.getpreferredencoding(False)
+    compiled = static.compile_kernel(layout, architecture, oldest)
+    assert locale.getpreferredencoding(False) == encoding
+    assert compiled.registers > 0 and compiled.spill_bytes <= 32
+
+
+def test_a_flag_that_is_given_twice_is_seen_by_the_oldest_compiler(static, monkeypatch):
+    oldest = min(static.compilers())
+    if oldest > OLDEST:
+        pytest.skip(
+            "needs the oldest NVRTC: pip install nvidia-cuda-nvrtc-cu12==12.4.*"
+        )
+    layout = next(_of_each_source()).values[0]
+    monkeypatch.setattr(static, "OPTIONS", (*static.OPTIONS, "-default-device"))
+    with pytest.raises(static.CompileError, match="more than once"):
+        static.compile_kernel(layout, "sm_90", oldest)
+
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kernel", ["tiny", "group", "chase", "block"])
+def test_shared_memory_is_the_same_for_every_architecture(
+    static, monkeypatch, kernel, architecture
+):
+    """As the compiler for that device sees the structs."""
+    layout = next(
+        parameter.values[0]
+        for parameter in _instantiations()
+        if parameter.values[0].source == f"eigh_{kernel}.cu"
+    )
+    sizes = [
+        (size, expected)
+        for dtype in ("float32", "float64", "complex64", "complex128")
+        for size, expected in emulated.shared_memory(np.dtype(dtype))
+        if re.search(rf"{kernel}(Memory|_shared)<", size, re.IGNORECASE)
+    ]
+    assert sizes
+    text = static.source(layout.source)
+    lines = [f"static_assert({size} == {expected});" for size, expected in sizes]
+    monkeypatch.setattr(static, "source", lambda name: "\n".join([text, *lines]))
+    assert static.compile_kernel(layout, architecture).registers > 0
+    lines[-1] = lines[-1].replace(" == ", " == 1 + ")
+    with pytest.raises(static.CompileError, match="static assertion failed"):
+        static.compile_kernel(layout, architecture)
 
 
 def test_flags_are_those_of_the_package(static, monkeypatch):

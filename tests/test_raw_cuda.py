@@ -84,26 +84,7 @@ def test_every_size_has_a_layout_that_fits_it(dtype, eigenvectors):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_shared_memory_is_what_the_kernels_need(tmp_path, dtype):
     """The sizes in Python are those of the structs in C++."""
-    expected, sizes = [], []
-    for layout in layouts.instantiations(np.dtype(dtype)):
-        kernel, text = re.match(r"bed::eigh_(\w+)<(.*)>", layout.expression).groups()
-        words = text.split(", ")
-        if kernel == "tiny":
-            size = f"bed::tiny_shared<{words[0]}, {words[1]}, {words[2]}, {words[4]}>()"
-        elif kernel == "block":
-            continue  # its size depends on n: below
-        else:
-            del words[-2]  # minimum blocks
-            size = f"sizeof(bed::{kernel.title()}Memory<{', '.join(words)}>)"
-        expected.append(layout.shared)
-        sizes.append(size)
-    for eigenvectors in True, False:
-        layout = layouts._block(50, np.dtype(dtype).name, eigenvectors)
-        element = layouts.TYPES[np.dtype(dtype).name]
-        expected.append(layout.shared)
-        sizes.append(
-            f"sizeof(bed::BlockMemory<{element}>) + 50 * 51 * sizeof({element})"
-        )
+    sizes, expected = zip(*emulated.shared_memory(np.dtype(dtype)), strict=True)
     lines = [f"  sizes[{i}] = {size};" for i, size in enumerate(sizes)]
     probe = tmp_path / "probe.cu"
     includes = "".join(f'#include "{p.name}"\n' for p in emulated.SOURCES.glob("*.cu"))
