@@ -28,6 +28,9 @@ SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
 
 HOST_COPY = "raw_cuda_on_the_host"
 
+# Bytes of shared memory that a block may have; the last one counts.
+SHARED = [99 * 1024]
+
 # Every launch gets another order of lanes, warps and blocks, and other guard pages.
 _seeds = itertools.count()
 
@@ -88,7 +91,7 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     """As `bed.engines.raw_cuda.eigh`, for host arrays."""
     launcher = engine_module("eigh")
     batch, n, _ = a.shape
-    layout, dtype, storage = launcher.plan(n, a.dtype, eigenvectors)
+    layout, dtype, storage = launcher.plan(n, a.dtype, eigenvectors, SHARED[-1])
     w, v, status = out or allocate(
         np.empty, (batch, n), dtype, eigenvectors=eigenvectors
     )
@@ -128,6 +131,7 @@ def functions():
     with _no_cupy():
         spec.loader.exec_module(package)
     package._launch.launch, package._launch.on_device = _launch, contextlib.nullcontext
+    package._launch.shared_limit_of = lambda array: SHARED[-1]
     functions_module("spectral").eigh = eigh
     return package
 

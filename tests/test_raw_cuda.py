@@ -76,7 +76,7 @@ def test_every_size_has_a_layout_that_fits_it(dtype, eigenvectors):
             assert int(size) == n
         elif kernel != "block":
             assert n <= int(size) <= 1.6 * n
-        assert layout.shared <= 99 * 1024  # what every GPU since 2018 gives a block
+        assert layout.shared <= layouts.MOST_BYTES
         assert layout.expression.endswith("true>" if eigenvectors else "false>")
 
 
@@ -95,6 +95,47 @@ def test_shared_memory_is_what_the_kernels_need(tmp_path, dtype):
     assert dict(zip(sizes, buffer.array.tolist(), strict=True)) == dict(
         zip(sizes, expected, strict=True)
     )
+
+
+# What a block may have on compute capability 7.5.
+TURING = 64 * 1024
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_device_with_little_shared_memory_gets_a_block_for_each_matrix(dtype):
+    dtype, refused = np.dtype(dtype), []
+    for n in range(1, layouts.MAX_N + 1):
+        usual = layouts.choose(n, dtype, eigenvectors=True)
+        try:
+            layout = layouts.choose(n, dtype, eigenvectors=True, limit=TURING)
+        except ValueError as error:
+            refused.append(n)
+            assert f"bytes of shared memory for {dtype} matrices of n = {n}," in str(
+                error
+            )
+            continue
+        assert layout.shared <= TURING
+        if usual.shared <= TURING:
+            assert layout == usual
+        else:
+            assert layout.source == "eigh_block.cu"
+    assert refused == ([62, 63, 64] if dtype == "c16" else [])
+
+
+@needs_emulator
+@pytest.mark.parametrize("n, dtype", [(29, "f4"), (48, "f4"), (32, "f8"), (24, "c8")])
+def test_what_such_a_device_computes(monkeypatch, rng, n, dtype):
+    asked = []
+    monkeypatch.setattr(emulated, "SHARED", [TURING])
+    monkeypatch.setattr(
+        emulated, "launch", lambda *x, do=emulated.launch: asked.append(x[1]) or do(*x)
+    )
+    a = random_hermitian(rng, (2, n, n), dtype)
+    for eigenvectors in True, False:
+        w, v, status = emulated.eigh(a, eigenvectors=eigenvectors)
+        assert not status.any()
+        assert_eigh(a, w, v)
+    assert all(shared <= TURING for _, _, shared in asked)
 
 
 # --- launches ---------------------------------------------------------------

@@ -262,11 +262,35 @@ def test_layouts_fit(dtype):
         for choose in (layouts.product, layouts.vjp):
             layout = choose(n, dtype)
             assert layout.exact
-            assert layout.shared <= 99 * 1024  # what every GPU since 2018 gives a block
+            assert layout.shared <= layouts.MOST_BYTES
             assert layout.matrices <= layout.threads <= 256
             assert layout.threads % 32 == 0
     assert len(layouts.instantiations(dtype)) <= 16
     assert gradients.CUTOFF == gaps.CUTOFF
+
+
+TURING = 64 * 1024  # what a block may have on compute capability 7.5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts_fit_a_device_with_little_shared_memory(dtype):
+    dtype, refused = np.dtype(dtype), set()
+    for n in range(1, layouts.MAX_N + 1):
+        for choose in (layouts.product, layouts.vjp):
+            try:
+                assert choose(n, dtype, TURING).shared <= TURING
+            except ValueError as error:
+                refused.add(n)
+                assert "bytes of shared memory" in str(error)
+    assert refused == ({64} if dtype == "c16" else set())
+
+
+def test_gradients_on_a_device_with_little_shared_memory(monkeypatch, rng):
+    """Where V and what is worked on do not both fit."""
+    n, dtype = 50, "c16"
+    assert layouts.vjp(n, np.dtype(dtype)).shared > TURING
+    monkeypatch.setattr(emulated, "SHARED", [TURING])
+    assert_gradients_of_the_decomposition(rng, partial(run, "eigh_vjp"), 3, n, dtype)
 
 
 def test_codes_are_those_of_the_kernel():

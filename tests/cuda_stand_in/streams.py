@@ -73,6 +73,7 @@ class Device:
 
     current: list = [0]  # noqa: RUF012
     compute_capability = "90"
+    attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012
 
     def __init__(self, index=None):
         self.id = Device.current[-1] if index is None else index

@@ -3,12 +3,17 @@
 import cupy
 import numpy as np
 
-from ._module import exact_kernel
+from ._module import exact_kernel, shared_limit
 
 
 def on_device(array):
     """A context in which the device of an array is the current one."""
     return array.device
+
+
+def shared_limit_of(array) -> int:
+    """Bytes of shared memory that a block may have on the device of an array."""
+    return shared_limit(array.device.id)
 
 
 def launch(layout, size: int, *arguments) -> None:

@@ -22,6 +22,10 @@ TYPES = {
 WARP = 32
 SCALING_BYTES = 8  # sizeof(Scaling)
 
+# Shared memory that a block may have on every GPU from compute capability 8 on, but for
+# 7.5: there it is 64 KiB.
+MOST_BYTES = 99 * 1024
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -163,9 +167,26 @@ BLOCK_SLOTS = 2
 BLOCK_MAX_N = 64
 
 
-def choose(n: int, dtype: np.dtype, *, eigenvectors: bool) -> Layout:
-    """The layout for matrices of size n, 1 ≤ n ≤ `MAX_N`."""
+def choose(
+    n: int, dtype: np.dtype, *, eigenvectors: bool, limit: int = MOST_BYTES
+) -> Layout:
+    """The layout for matrices of size n, 1 ≤ n ≤ `MAX_N`.
+
+    Where it takes more shared memory than `limit`, a block for each matrix.
+
+    Raises
+    ------
+    ValueError
+        That takes more as well.
+    """
     name = np.dtype(dtype).name
+    layout = _fastest(n, name, eigenvectors)
+    if layout.shared > limit:
+        layout = _block(n, name, eigenvectors)
+    return fitting(layout, n, name, limit)
+
+
+def _fastest(n: int, name: str, eigenvectors: bool) -> Layout:
     if n <= len(TINY[name]):
         return _tiny(n, name, eigenvectors)
     for rows in LANES[name]:
@@ -175,13 +196,26 @@ def choose(n: int, dtype: np.dtype, *, eigenvectors: bool) -> Layout:
     return _block(n, name, eigenvectors)
 
 
+def fitting(layout: Layout, n: int, name: str, limit: int) -> Layout:
+    """The layout, if a block may have as much shared memory; else a `ValueError`."""
+    if layout.shared > limit:
+        raise ValueError(
+            f"raw_cuda takes {layout.shared} bytes of shared memory for {name} matrices"
+            f" of n = {n}, and a block of this GPU may have {limit}; "
+            "driver='numba_cuda' and driver='cusolver' take less"
+        )
+    return layout
+
+
 def instantiations(dtype: np.dtype) -> list[Layout]:
     """Every layout that `choose` can return for a dtype, each once."""
     found = {}
-    for n in range(1, MAX_N + 1):
-        for eigenvectors in (True, False):
+    for eigenvectors in (True, False):
+        for n in range(1, MAX_N + 1):
             layout = choose(n, dtype, eigenvectors=eigenvectors)
             found[layout.expression] = layout
+        layout = _block(MAX_N, np.dtype(dtype).name, eigenvectors)
+        found.setdefault(layout.expression, layout)
     return list(found.values())
 
 

@@ -44,6 +44,14 @@ def _splice(name: str, seen: set[str]) -> list[str]:
 
 
 @cache
+def shared_limit(device: int) -> int:
+    """Bytes of shared memory that a block of a device may have."""
+    import cupy
+
+    return cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
+
+
+@cache
 def kernel(name: str, expression: str, shared: int, device: int):
     """Compile an instantiation for the current device, which is `device`.
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from ._layouts import MAX_N, TYPES, WARP, Layout
+from ._layouts import MAX_N, MOST_BYTES, TYPES, WARP, Layout, fitting
 
 # A thread a matrix up to here, as long as what it needs fits in its registers in every
 # dtype; few threads a block, as their staged matrices take shared memory.
@@ -22,28 +22,31 @@ SMALL_TILE, LARGE_TILE, SMALL_TILE_MAX_N = 2, 4, 16
 # take together: four such blocks are resident on any GPU.
 THREADS = 128
 SEVERAL_BYTES = 24 * 1024
-# What every GPU since 2018 gives a block; matrices that are worked on besides V have
-# the place of the result where this is less than both take.
-MOST_BYTES = 99 * 1024
 
 
 @cache
-def product(n: int, dtype: np.dtype) -> Layout:
-    """The layout of V diag(f(w)) Vᴴ, 1 ≤ n ≤ `MAX_N`."""
+def product(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Layout:
+    """The layout of V diag(f(w)) Vᴴ, 1 ≤ n ≤ `MAX_N`; errors as of `choose`."""
     dtype = np.dtype(dtype)
     if n <= TINY_MAX_N:
         return _tiny("spectral_tiny", n, dtype)
-    return _group("spectral_group", n, dtype, squares=1)
+    layout = _group("spectral_group", n, dtype, squares=1)
+    return fitting(layout, n, dtype.name, limit)
 
 
 @cache
-def vjp(n: int, dtype: np.dtype) -> Layout:
-    """The layout of the gradients."""
+def vjp(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Layout:
+    """The layout of the gradients; errors as of `choose`.
+
+    Matrices that are worked on besides V have the place of the result where both take
+    more than `limit`.
+    """
     dtype = np.dtype(dtype)
     if n <= TINY_MAX_N:
         return _tiny("spectral_vjp_tiny", n, dtype)
-    shared = _matrix_bytes(n, dtype, 2) <= MOST_BYTES
-    return _group("spectral_vjp_group", n, dtype, 1 + shared, shared)
+    shared = _matrix_bytes(n, dtype, 2) <= limit
+    layout = _group("spectral_vjp_group", n, dtype, 1 + shared, shared)
+    return fitting(layout, n, dtype.name, limit)
 
 
 def instantiations(dtype: np.dtype) -> list[Layout]:

@@ -7,8 +7,8 @@ import numpy as np
 
 from bed.engines._outputs import allocate
 
-from ._layouts import choose
-from ._module import kernel
+from ._layouts import MOST_BYTES, choose
+from ._module import kernel, shared_limit
 
 # Values of bed::Storage in src/batch.cuh.
 STORAGE = {"float16": 1, "bfloat16": 2}
@@ -22,7 +22,8 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     float32. Float32 entries of T that become subnormal after scaling count as zero.
     """
     batch, n, _ = a.shape
-    layout, dtype, storage = plan(n, a.dtype, eigenvectors)
+    limit = shared_limit(a.device.id)
+    layout, dtype, storage = plan(n, a.dtype, eigenvectors, limit)
     with a.device:
         w, v, status = out or allocate(
             cupy.empty, (batch, n), dtype, eigenvectors=eigenvectors
@@ -38,11 +39,12 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
 
 
 @cache
-def plan(n: int, dtype: np.dtype, eigenvectors: bool):
+def plan(n: int, dtype: np.dtype, eigenvectors: bool, limit: int = MOST_BYTES):
     """Layout, dtype computed in, and storage code; remembered, as calls are short."""
     storage = STORAGE.get(dtype.name, 0)
     dtype = np.dtype("f4") if storage else dtype
-    return choose(n, dtype, eigenvectors=eigenvectors), dtype, np.int32(storage)
+    layout = choose(n, dtype, eigenvectors=eigenvectors, limit=limit)
+    return layout, dtype, np.int32(storage)
 
 
 def grid(layout, batch: int) -> tuple[int]:

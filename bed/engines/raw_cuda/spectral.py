@@ -49,7 +49,7 @@ def spectral_product(w, v, function, *, out=None):
 def _product(w, v, function, f, status, *, solved):
     """One launch; `solved` is the status of the eigenvalues, which may be `status`."""
     batch, n = w.shape
-    layout = product(n, v.dtype)
+    layout = product(n, v.dtype, _launch.shared_limit_of(w))
     _launch.launch(
         layout, batch,
         w, *_launch.strides(w, 2), v, *_launch.strides(v, 3),

@@ -31,7 +31,7 @@ def eigh_vjp(w, v, grad_w, grad_v, *, out=None):
 def _gradient(w, v, g, beside, kind, function, out):
     """One launch; `beside` are the differences, or the gradient of eigenvalues."""
     batch, n = w.shape
-    layout = vjp(n, v.dtype)
+    layout = vjp(n, v.dtype, _launch.shared_limit_of(w))
     cutoff = CUTOFF * math.sqrt(n) * float(np.finfo(v.dtype).eps)
     with _launch.on_device(w):
         gradient = cupy.empty(v.shape, v.dtype) if out is None else out
