@@ -19,6 +19,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 import xla_on_cpu  # noqa: E402
+from bed._dispatch.interop import jax as interop_jax  # noqa: E402
 from bed.autograd.jax import eigh as rules  # noqa: E402
 from bed.autograd.jax import matfun as functions  # noqa: E402
 from bed.autograd.jax.xla import c_api, ffi  # noqa: E402
@@ -134,6 +135,26 @@ def test_errors_of_xla_are_told(as_for_cuda):
     """XLA has no stream to give on the CPU."""
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"XLA_FFI_Stream_Get: \w+"):
         jax.block_until_ready(as_for_cuda(jnp.eye(2)))
+
+
+def test_concrete_arrays_of_a_gpu_are_solved_in_memory_that_xla_holds(rng, monkeypatch):
+    """Nothing is lent: XLA reuses what was dropped while another stream still reads."""
+    a = jnp.asarray(random_hermitian(rng, (2, 5, 5), "f8"))
+    expected = bed.eigh(a), bed.sqrtm(a @ a), jax.grad(_sum_of_roots)(a @ a)
+    squared = a @ a
+    monkeypatch.setattr(interop_jax, "_platforms", lambda x: {"gpu"})
+
+    def lent(x):
+        raise AssertionError("memory of a GPU was lent")
+
+    monkeypatch.setattr(interop_jax.cupy, "load", lent)
+    found = bed.eigh(a), bed.sqrtm(squared), jax.grad(_sum_of_roots)(squared)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert_same_bits(np.asarray(x), np.asarray(y))
+
+
+def _sum_of_roots(a):
+    return bed.sqrtm(a).sum() + bed.eigvalsh(a)[0].sum()
 
 
 def _size_of_another(struct):

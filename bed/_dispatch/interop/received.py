@@ -120,8 +120,8 @@ class Library(NamedTuple):
     receive : callable
         Opens an array, as `Received`.
     spreads : callable
-        Whether devices have parts of an array, and its library hands out the work: by
-        `bed.autograd` as well.
+        Whether the library hands out the work, as devices have parts of an array or
+        the memory is not to be lent: by `bed.autograd` as well.
     """
 
     name: str
