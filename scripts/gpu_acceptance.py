@@ -2,6 +2,7 @@
 """Check and time bed on one GPU, in one command of under four minutes.
 
     PYTHONPATH=. python3 scripts/gpu_acceptance.py --wheels WHEELS
+    PYTHONPATH=. python3 scripts/gpu_acceptance.py --quick
 
 Needs Python 3.10, NumPy, CuPy and a CUDA device; nothing has to be installed besides.
 torch and JAX are checked and timed where they are present, the engine of Numba kernels
@@ -10,8 +11,9 @@ where numba-cuda is, kernels of cuSolverDx where `--peers` names a folder
 pytest is taken from the folder that `--wheels` names, which acceptance/README fills, or
 from where it is installed; without it the report says so, and times are taken still.
 
-Correctness comes first, in parts that do not depend on each other and do not share a
-process once one has failed: the rest still run. Then times, until the time is up; what
+Every kernel is compiled and checked first, in seconds: that is all that `--quick` does,
+in a minute at most. Then come the times, for half of what is left, and then the rest:
+parts do not depend on each other and do not share a process once one has failed. What
 was left out is listed. Leaves gpu_acceptance_DEVICE_DATE.json and .md in --out. The
 exit code is 0 if no part failed or found no time, 1 otherwise, 2 without a device.
 """
@@ -31,6 +33,9 @@ from bed._console import ArgumentParser, show
 # In this order: a list of tests, or module of `acceptance` and function.
 PARTS = {
     "compile": ("compile", "compile_kernels"),
+    "kernels": ("kernels", "kernels"),
+    "timings": ("timings", "timings"),
+    "function_times": ("function_times", "times"),
     **dict.fromkeys(device_tests.PARTS),
     "ten_million": ("limits", "ten_million"),
     "int32": ("limits", "beyond_int32"),
@@ -39,9 +44,9 @@ PARTS = {
     "sanitizer": ("sanitizer", "sanitizer"),
     "overhead": ("overhead", "overhead"),
     "numba_times": ("numba_times", "times"),
-    "function_times": ("function_times", "times"),
-    "timings": ("timings", "timings"),
 }
+# What `--quick` does, and the minutes that it may take.
+QUICK, QUICK_MINUTES = ("compile", "kernels"), 1.0
 # Seconds beyond the budget after which a part that hangs is ended.
 PATIENCE = 45
 
@@ -56,6 +61,9 @@ SETTINGS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run the parts, write the report, return the exit code."""
     options = parse(arguments)
+    if options.quick:
+        options.only = options.only or QUICK
+        options.minutes = min(options.minutes, QUICK_MINUTES)
     if missing := nothing_to_run_on():
         show(f"gpu_acceptance: {missing}", file=sys.stderr)
         return 2
@@ -91,6 +99,9 @@ def parse(arguments) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a tiny version, seconds")
+    parser.add_argument(
+        "--quick", action="store_true", help="every kernel, checked in a minute"
+    )
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS)
     )

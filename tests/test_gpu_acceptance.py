@@ -144,6 +144,52 @@ def test_a_wrong_result_fails_the_run(tmp_path):
     assert data["timings"] == []
 
 
+@pytest.mark.slow
+def test_quick_looks_at_every_kernel(tmp_path):
+    result = run(tmp_path / "right", "--quick", "--minutes", "5")
+    assert result.returncode == 0, result.stdout + result.stderr
+    data, _ = report(tmp_path / "right")
+    assert [part["name"] for part in data["parts"]] == ["compile", "kernels"]
+    worst = data["parts"][1]["worst"]
+    for kind in ("residual", "orthogonality", "values", "root", "gradient"):
+        assert 0 < worst[kind]["float32"] <= 32
+    # Of the engine alone, and of its functions.
+    for change in (WRONG_VECTORS, WRONG_GRADIENTS):
+        folder = tmp_path / str(len(change))
+        assert run(folder, "--quick", "--minutes", "5", change=change).returncode == 1
+        assert report(folder)[0]["parts"][1]["state"] == "failed"
+
+
+WRONG_VECTORS = """
+from bed.engines import get
+engine = get("raw_cuda").load()
+
+def wrong(*arguments, **options):
+    w, v, status = engine(*arguments, **options)
+    if v is not None:
+        v[-1] *= 1.01
+    return w, v, status
+
+Engine, load = type(get("raw_cuda")), type(get("raw_cuda")).load
+Engine.load = lambda self, name="eigh": (
+    wrong if (self.name, name) == ("raw_cuda", "eigh") else load(self, name)
+)
+"""
+
+WRONG_GRADIENTS = """
+from bed.engines import get
+gradient = get("raw_cuda").load("spectral_vjp")
+
+def wrong(*arguments, **options):
+    return 1.01 * gradient(*arguments, **options)
+
+Engine, load = type(get("raw_cuda")), type(get("raw_cuda")).load
+Engine.load = lambda self, name="eigh": (
+    wrong if (self.name, name) == ("raw_cuda", "spectral_vjp") else load(self, name)
+)
+"""
+
+
 FAULTS = {
     # Nothing works in that process any more, as after a fault of a kernel.
     "cupy.asarray = None; raise MemoryError('illegal access')": "illegal access",

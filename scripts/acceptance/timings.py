@@ -30,6 +30,8 @@ LIMIT_MS = 1000.0
 # Error of a peer's eigenvalues above which its time does not count, in n·eps.
 PEER_TOLERANCE = 64
 COPY_BYTES = 1 << 30
+# Of the time that is left, what later parts are to have.
+SHARE_LEFT = 0.5
 # A cell needs this many times its input and output in free memory: itself, and half as
 # much again for what libraries keep.
 ROOM = 1.5
@@ -90,8 +92,9 @@ def timings(run, part) -> None:
     run.say(f"  device copy: {bandwidth:.0f} GB/s, read and written")
     last: dict = {}
     bases: dict = {}
+    reserve = SHARE_LEFT * run.left()
     for cell in wanted:
-        if run.left() <= 0:
+        if run.left() <= reserve:
             run.left_out.append(str(cell))
             continue
         if ROOM * cell.bytes > free_bytes():
