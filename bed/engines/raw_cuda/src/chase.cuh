@@ -162,10 +162,16 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
       return;
     }
     if (RECORD && mine) {
-      // What the slot held before and this sweep does not overwrite.
       const int lo = busy ? window.lo : 0, hi = busy ? window.hi : 0;
-      for (int i = slots.lo[slot][m]; i < slots.hi[slot][m]; ++i)
-        if (i < lo || i >= hi) slots.rotations[slot][i][m] = {R(0), R(0)};
+      // What the slot held before and this sweep does not overwrite: rows above the
+      // window and rows below it, few of those it had SLOTS sweeps ago.
+      const int old_lo = slots.lo[slot][m], old_hi = slots.hi[slot][m];
+#pragma unroll 1
+      for (int i = old_lo; i < (lo < old_hi ? lo : old_hi); ++i)
+        slots.rotations[slot][i][m] = {R(0), R(0)};
+#pragma unroll 1
+      for (int i = hi > old_lo ? hi : old_lo; i < old_hi; ++i)
+        slots.rotations[slot][i][m] = {R(0), R(0)};
       slots.lo[slot][m] = lo;
       slots.hi[slot][m] = hi;
     }
