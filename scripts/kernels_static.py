@@ -4,25 +4,25 @@
 Needs NVRTC, and for the instruction counts cuobjdump and nvdisasm: pip install
 nvidia-cuda-nvrtc nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm. Writes
 scripts/results/kernels_static.csv, so that a change of the kernels shows as a diff:
-registers, spills, shared memory, the blocks of a multiprocessor that these allow, and
-the warp instructions of a step of a QR sweep, one rotation of all matrices of a warp.
+registers, spills, shared memory, the blocks of a multiprocessor that these allow, the
+warp instructions of a step of a QR sweep, one rotation of all matrices of a warp, with
+the modelled cycles where one warp finds all rotations (machine_code.py).
 """
 
 import csv
 import ctypes
 import re
-import shutil
-import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import machine_code
 import numpy as np
+from machine_code import Code
 
 from bed._console import ArgumentParser, show
 from bed.engines.raw_cuda import _layouts, _spectral_layouts
@@ -31,6 +31,7 @@ from bed.engines.raw_cuda._module import OPTIONS, source
 
 ARCHITECTURES = ("sm_80", "sm_90")
 DTYPES = ("float32", "float64", "complex64", "complex128")
+NAN = float("nan")
 RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
 
 # What CuPy's compiler adds to the package's own options, besides the architecture, and
@@ -136,76 +137,50 @@ def resident_blocks(layout: Layout, compiled: Compiled, architecture: str) -> in
     return min(by_registers, by_shared, MAX_WARPS // warps)
 
 
-def disassemble(cubin: bytes) -> list[str]:
-    """The instructions of a kernel, or nothing without the tools."""
-    tools = Path(sysconfig.get_path("purelib")) / "nvidia"
-    cuobjdump = next(iter(sorted(tools.rglob("bin/cuobjdump"))), None)
-    if cuobjdump is None and not (found := shutil.which("cuobjdump")):
-        return []
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        text = subprocess.run(
-            [str(cuobjdump or found), "-sass", file.name],
-            env={"PATH": f"{cuobjdump.parent if cuobjdump else ''}:/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    return re.findall(r"^\s+/\*[0-9a-f]{4,5}\*/\s+(.*?);", text, re.M)
+@dataclass(frozen=True)
+class Steps:
+    """Warp instructions of one rotation, and modelled cycles; NaN where none is."""
+
+    applying: float = NAN
+    finding: float = NAN
+    cycles: float = NAN  # of the chain
 
 
-def sweep_steps(layout: Layout, instructions: list[str]) -> tuple[float, float]:
-    """Warp instructions for one rotation: applying it, and finding it.
+def sweep_steps(layout: Layout, code: Code) -> Steps:
+    """What a rotation takes.
 
     Applying: of the chase kernels, what lies between the barriers around a slot of
     rotations, divided by the rotations in it. Finding: of the loop with the reciprocal
     square root, where the compiler left one. In the group kernel both are one loop.
-    NaN where there is no such code.
     """
-    nan = float("nan")
     kernel, n = re.match(r"bed::(\w+)<\S+ (\d+)", layout.expression).groups()
     rotations = int(n) - 1
-    roots = [i for i, text in enumerate(instructions) if "MUFU.RSQ" in text]
-    if not instructions or not rotations:
-        return nan, nan
+    if not code or not rotations:
+        return Steps()
     if kernel == "eigh_group":
         # The last roots are those of the unrolled sweep.
+        roots = [i for i, x in enumerate(code) if "MUFU.RSQ" in x]
         sweep = roots[-rotations:]
-        return nan, (sweep[-1] - sweep[0]) / max(1, len(sweep) - 1)
-    if kernel != "eigh_chase":
-        return nan, nan
-    syncs = [i for i, t in enumerate(instructions) if "BAR.SYNC" in t]
-    arrivals = [i for i, t in enumerate(instructions) if "BAR.ARV" in t]
-    applying = nan
-    if layout.expression.endswith("true>"):
-        # The applying warps come first: ready, then a full and a free barrier a sweep.
-        full = max(i for i in syncs if i < arrivals[1])
-        applying = (arrivals[1] - full) / rotations
-    return applying, _loop_per_root(instructions, after=roots[-1] - 200)
-
-
-def _loop_per_root(instructions: list[str], after: int) -> float:
-    """Length of the shortest loop around a root, divided by its roots."""
-    best = float("nan")
-    for i, text in enumerate(instructions):
-        target = re.search(r"BRA\S*\s.*?(0x[0-9a-f]+)", text)
-        if not target or i < after:
-            continue
-        start = int(target[1], 16) // 16  # instructions have 16 bytes
-        if start >= i:
-            continue
-        roots = sum("MUFU.RSQ" in t for t in instructions[start : i + 1])
-        if roots and not any("BAR." in t for t in instructions[start : i + 1]):
-            length = (i + 1 - start) / roots
-            best = length if not best <= length else best
-    return best
+        return Steps(finding=(sweep[-1] - sweep[0]) / max(1, len(sweep) - 1))
+    if kernel not in ("eigh_chase", "eigh_block"):
+        return Steps()
+    loop = machine_code.chain(code)
+    finding = len(loop) / machine_code.roots(loop)
+    cycles = machine_code.cycles_per_root(loop)
+    if kernel == "eigh_block" or not layout.expression.endswith("true>"):
+        return Steps(NAN, finding, cycles)
+    # The applying warps come first: ready, then a full and a free barrier a sweep.
+    syncs = [i for i, x in enumerate(code) if "BAR.SYNC" in x]
+    arrivals = [i for i, x in enumerate(code) if "BAR.ARV" in x]
+    full = max(i for i in syncs if i < arrivals[1])
+    return Steps((arrivals[1] - full) / rotations, finding, cycles)
 
 
 def row(layout: Layout, dtype: str, architecture: str) -> dict:
     """One line of the table."""
     compiled = compile_kernel(layout, architecture)
-    applying, finding = sweep_steps(layout, disassemble(compiled.cubin))
+    code = machine_code.disassemble(compiled.cubin)
+    steps = sweep_steps(layout, code)
     return {
         "kernel": layout.expression.replace("bed::", ""),
         "dtype": dtype,
@@ -216,10 +191,15 @@ def row(layout: Layout, dtype: str, architecture: str) -> dict:
         "threads": layout.threads,
         "matrices": layout.matrices,
         "blocks_per_sm": resident_blocks(layout, compiled, architecture),
-        "apply_step": "" if np.isnan(applying) else f"{applying:.1f}",
-        "chain_step": "" if np.isnan(finding) else f"{finding:.1f}",
+        "apply_step": _written(steps.applying),
+        "chain_step": _written(steps.finding),
+        "chain_cycles": _written(steps.cycles),
         "nvrtc": "{}.{}".format(*max(compilers())),
     }
+
+
+def _written(x: float) -> str:
+    return "" if np.isnan(x) else f"{x:.1f}"
 
 
 def main(arguments: list[str] | None = None) -> int:

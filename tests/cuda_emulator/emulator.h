@@ -9,6 +9,7 @@
 #include "maths.h"
 #include "rendezvous.h"
 #include "scheduler.h"
+#include "seeds.h"
 #include "vector_types.h"
 #include "warp.h"
 // Before the keywords below: the standard library uses some of them as attribute names.

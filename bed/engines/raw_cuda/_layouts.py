@@ -165,6 +165,8 @@ CHASE_SLOTS_SMALL, CHASE_SLOTS_LARGE, CHASE_SMALL_MAX_N = 4, 2, 32
 BLOCK_APPLIERS = 4
 BLOCK_SLOTS = 2
 BLOCK_MAX_N = 64
+# Minimum blocks, where shared memory allows more than the registers would.
+BLOCK_BLOCKS = {"float64": 6}
 
 
 def choose(
@@ -293,7 +295,7 @@ def _block(n: int, name: str, eigenvectors: bool) -> Layout:
     shared = _slots_bytes(BLOCK_MAX_N, 1, BLOCK_SLOTS, real)
     shared += BLOCK_MAX_N * (2 * real + 2 * item + 4) + 32 * 4
     shared = _round_up(shared, real) + n * (n | 1) * item
-    parameters = (BLOCK_APPLIERS, 1, eigenvectors)
+    parameters = (BLOCK_APPLIERS, BLOCK_BLOCKS.get(name, 1), eigenvectors)
     return Layout(
         "eigh_block.cu",
         _expression("block", name, *parameters),

@@ -86,28 +86,29 @@ struct Window {
 template <typename R, typename Tridiagonal, typename Record>
 BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
   const int lo = window.lo, hi = window.hi;
-  R diagonal = t.diagonal(lo), off_diagonal = t.off_diagonal(lo), above = 0;
-  const R first = diagonal, last = t.diagonal(hi);
+  const R first = t.diagonal(lo), off_diagonal = t.off_diagonal(lo);
+  const R last = t.diagonal(hi);
   const TwoByTwo<R> corner =
       two_by_two(t.diagonal(hi - 1), t.off_diagonal(hi - 1), last);
   const bool pair = hi - lo == 1;
-  Chain<R> chain(pair ? corner.along : first - (last - corner.step));
-  for (int i = lo; i < hi; ++i) {
-    const R next_diagonal = t.diagonal(i + 1);
-    // Read ahead of the chain, which has to wait for its square root anyway; the last
-    // one read is not used.
-    const R next_off_diagonal = t.off_diagonal(i + 1);
-    const auto step = chain.advance(diagonal, off_diagonal, next_diagonal);
-    record(i, step.rotation);
-    t.diagonal(i) = step.diagonal;
-    if (i > lo) {
-      t.off_diagonal(i - 1) = step.off_diagonal;
-      if (is_negligible(step.off_diagonal, above, step.diagonal)) window.lo = i;
-    }
-    above = step.diagonal;
+  Chain<R> chain(pair ? corner.along : first - (last - corner.step), off_diagonal);
+  R diagonal = t.diagonal(lo + 1);
+  auto step = chain.advance(first, diagonal, t.off_diagonal(lo + 1));
+#pragma unroll 4
+  for (int i = lo + 1; i < hi; ++i) {
+    // The last off-diagonal entry read is not used.
+    const R next_diagonal = t.diagonal(i + 1),
+            next_off_diagonal = t.off_diagonal(i + 1);
+    // The rotation before is completed while this one waits for its root.
+    record(i - 1, chain.rotation());
+    const R above = t.diagonal(i - 1) = step.diagonal;
+    step = chain.advance(diagonal, next_diagonal, next_off_diagonal);
+    t.off_diagonal(i - 1) = step.off_diagonal;
+    if (is_negligible(step.off_diagonal, above, step.diagonal)) window.lo = i;
     diagonal = next_diagonal;
-    off_diagonal = next_off_diagonal;
   }
+  record(hi - 1, chain.rotation());
+  t.diagonal(hi - 1) = step.diagonal;
   if (pair) t.diagonal(lo) = first + corner.step;
   t.diagonal(hi) = last - (pair ? corner.step : chain.shift);
   t.off_diagonal(hi - 1) = pair ? R(0) : chain.g;

@@ -93,21 +93,24 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
     const TwoByTwo<R> corner =
         two_by_two(t.diagonal(last - 1), t.off_diagonal(last - 1), hi_diagonal);
     const bool pair = hi - lo == 1;
-    Chain<R> chain(pair ? corner.along : t.diagonal(lo) - (hi_diagonal - corner.step));
+    Chain<R> chain(pair ? corner.along : t.diagonal(lo) - (hi_diagonal - corner.step),
+                   t.off_diagonal(lo));
     __syncwarp();  // the copies of split_mask are there before the sweep overwrites
                    // them
     R diagonal = t.diagonal(0);
 #pragma unroll
     for (int i = 0; i < L::N - 1; ++i) {
       if (i >= n - 1) break;
-      const R off_diagonal = t.off_diagonal(i), next_diagonal = t.diagonal(i + 1);
+      const R next_diagonal = t.diagonal(i + 1);
+      const R next_off_diagonal = i < L::N - 2 ? t.off_diagonal(i + 1) : R(0);
       if (i >= lo && i < hi) {
-        const auto step = chain.advance(diagonal, off_diagonal, next_diagonal);
+        const auto step = chain.advance(diagonal, next_diagonal, next_off_diagonal);
         if (i > lo) t.next_off_diagonal(i - 1) = step.off_diagonal;
         t.next_diagonal(i) = step.diagonal;
         if (VECTORS) {
+          const Rotation<R> rotation = chain.rotation();
 #pragma unroll
-          for (int r = 0; r < L::R; ++r) rotate(step.rotation, q[r][i], q[r][i + 1]);
+          for (int r = 0; r < L::R; ++r) rotate(rotation, q[r][i], q[r][i + 1]);
         }
       }
       diagonal = next_diagonal;

@@ -96,12 +96,13 @@ template <bool VECTORS, typename T, typename R>
 BED_DEVICE void solve_pair(R (&d)[2], R off_diagonal, T (&q)[2][2]) {
   if (is_negligible(off_diagonal, d[0], d[1])) return;
   const TwoByTwo<R> solution = two_by_two(d[0], off_diagonal, d[1]);
-  const auto step = Chain<R>(solution.along).advance(d[0], off_diagonal, d[1]);
+  Chain<R> chain(solution.along, off_diagonal);
+  chain.advance(d[0], d[1], R(0));
   d[0] += solution.step;
   d[1] -= solution.step;
   if (VECTORS) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) rotate(step.rotation, q[r][0], q[r][1]);
+    for (int r = 0; r < 2; ++r) rotate(chain.rotation(), q[r][0], q[r][1]);
   }
 }
 
@@ -128,17 +129,18 @@ BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N
 #pragma unroll
     for (int i = 0; i < N - 1; ++i)
       if (i + 1 == hi) a = d[i], b = e[i], c = d[i + 1];
-    R first = d[0];
+    R first = d[0], off_diagonal = e[0];
 #pragma unroll
-    for (int i = 1; i < N; ++i)
-      if (i == lo) first = d[i];
+    for (int i = 1; i < N - 1; ++i)
+      if (i == lo) first = d[i], off_diagonal = e[i];
     const TwoByTwo<R> corner = two_by_two(a, b, c);
     const bool pair = hi - lo == 1;
-    Chain<R> chain(pair ? corner.along : first - (c - corner.step));
+    Chain<R> chain(pair ? corner.along : first - (c - corner.step), off_diagonal);
 #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
       if (i < lo || i >= hi) continue;
-      const auto step = chain.advance(d[i], e[i], d[i + 1]);
+      const R next_off_diagonal = i < N - 2 ? e[i < N - 2 ? i + 1 : 0] : R(0);
+      const auto step = chain.advance(d[i], d[i + 1], next_off_diagonal);
       if (i > 0 && i > lo) e[i > 0 ? i - 1 : 0] = step.off_diagonal;
       if (pair) chain.g = 0, chain.shift = corner.step;
       d[i] = pair ? d[i] + corner.step : step.diagonal;
@@ -148,7 +150,7 @@ BED_DEVICE bool qr_iteration_tiny(RealOf<T> (&d)[N], RealOf<T> (&e)[N], T (&q)[N
       }
       if (VECTORS) {
 #pragma unroll
-        for (int r = 0; r < N; ++r) rotate(step.rotation, q[r][i], q[r][i + 1]);
+        for (int r = 0; r < N; ++r) rotate(chain.rotation(), q[r][i], q[r][i + 1]);
       }
     }
   }

@@ -41,42 +41,53 @@ BED_DEVICE TwoByTwo<R> two_by_two(R a, R b, R c) {
 // What a sweep carries from one rotation to the next: the bulge and the parts of the
 // diagonal that are not settled. (Golub and Van Loan, algorithm 8.3.2, in the form
 // that needs the diagonal and the off-diagonal entries only.)
+//
+// Every rotation waits for the root of the one before. So little is left to be done
+// behind it: what the root is multiplied with is there before it, and it gives f and g
+// of the next rotation at once, without c and s.
 template <typename R>
 struct Chain {
-  R g;      // what the next rotation keeps
+  R g, f;   // the next rotation makes √(g² + f²) of the two
+  R b;      // the off-diagonal entry below it, times c of the last rotation
   R c = 1;  // the last rotation
-  R s = 1;
+  R s = 0;
   R shift = 0;  // what the last rotation took from the next diagonal entry
 
-  BED_DEVICE explicit Chain(R g) : g(g) {}
+  // Of a block of T whose first off-diagonal entry is given.
+  BED_DEVICE Chain(R g, R off_diagonal) : g(g), f(off_diagonal), b(off_diagonal) {}
 
   struct Step {
-    Rotation<R> rotation;
     R off_diagonal;  // of the two rows above, settled
     R diagonal;      // of the upper row, settled
   };
 
-  // Rotate rows i and i+1, whose diagonal entries and off-diagonal entry are given.
-  BED_DEVICE Step advance(R diagonal, R off_diagonal, R next_diagonal) {
-    const R f = s * off_diagonal, b = c * off_diagonal;
-    const R square = f * f + g * g;
+  // Rotate rows i and i+1, whose diagonal entries are given, and the off-diagonal entry
+  // below them.
+  BED_DEVICE Step advance(R diagonal, R next_diagonal, R next_off_diagonal) {
+    // Never zero: where the root is not used it is finite.
+    const R square = g * g + (f * f + Limits<R>::smallest);
+    const R seed = reciprocal_sqrt_seed(square);
     // Squares this small have lost digits, and c² + s² would not be one. Both entries
     // are noise then in a matrix of order one.
     const bool turn = square > Limits<R>::negligible;
-    const R root = turn ? reciprocal_sqrt(square) : R(0);
-    const R inverse = with_sign_of(root, g);
-    c = turn ? magnitude(g) * root : R(1);
-    s = f * inverse;
-    Step step;
-    step.off_diagonal = square * inverse;
     const R kept = diagonal - shift;
-    const R r = (next_diagonal - kept) * s + (c + c) * b;
+    const R mixed = (next_diagonal - kept) * f + g * (b + b);
+    const R bulge = f * next_off_diagonal;
+    const R unmoved = turn ? b : -b;
+
+    const R inverse = refined(turn ? with_sign_of(seed, g) : R(0), seed, square);
+    const R r = mixed * inverse, cosine = g * inverse;
+    s = f * inverse;
+    c = turn ? cosine : R(1);
     shift = s * r;
-    step.diagonal = kept + shift;
-    g = c * r - b;
-    step.rotation = {divide(s, R(1) + c), s};
-    return step;
+    g = cosine * r - unmoved;
+    f = bulge * inverse;
+    b = c * next_off_diagonal;
+    return {square * inverse, kept + shift};
   }
+
+  // The last rotation.
+  BED_DEVICE Rotation<R> rotation() const { return {s * reciprocal(R(1) + c), s}; }
 };
 
 // Whether an off-diagonal entry is below rounding beside its two diagonal entries; NaN

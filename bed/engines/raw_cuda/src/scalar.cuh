@@ -37,12 +37,14 @@ struct Limits<float> {
   static constexpr float eps = 0x1p-24f;          // unit roundoff
   static constexpr float negligible = 0x1p-102f;  // smallest normal / eps
   static constexpr float floor = 0x1p-51f;        // its root: what is smaller drops
+  static constexpr float smallest = 0x1p-126f;    // normal
 };
 template <>
 struct Limits<double> {
   static constexpr double eps = 0x1p-53;
   static constexpr double negligible = 0x1p-969;
   static constexpr double floor = 0x1p-484;
+  static constexpr double smallest = 0x1p-1022;
 };
 
 // Parts of a number; the imaginary part of a real one is zero.
@@ -140,21 +142,61 @@ BED_DEVICE RealOf<T> inner(T x, T y) {
                                : real(x) * real(y);
 }
 
-// 1/√x for normal x. The approximation is refined once, so that rotations keep c² + s²
-// at one to working precision.
-BED_DEVICE float reciprocal_sqrt(float x) {
-  float y = rsqrtf(x);
-  return y * (1.5f - (0.5f * x * y) * y);
+// What the hardware has: 1/√x and 1/x for normal x, in double precision with a relative
+// error below 2⁻¹⁹ (of the upper half of a number, made from the upper half of x).
+BED_DEVICE float reciprocal_sqrt_seed(float x) { return rsqrtf(x); }
+#ifdef BED_EMULATOR
+BED_DEVICE double reciprocal_sqrt_seed(double x) { return bed_rsqrt_approx(x); }
+BED_DEVICE double reciprocal_seed(double x) { return bed_rcp_approx(x); }
+#else
+BED_DEVICE double reciprocal_sqrt_seed(double x) {
+  double y;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  return y;
 }
-BED_DEVICE double reciprocal_sqrt(double x) { return rsqrt(x); }
+BED_DEVICE double reciprocal_seed(double x) {
+  double y;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  return y;
+}
+#endif
 
-// x/y to a few units in the last place.
-BED_DEVICE float divide(float x, float y) { return __fdividef(x, y); }
-BED_DEVICE double divide(double x, double y) { return x / y; }
+// y/(seed·√x) for y = ±seed or zero, so that rotations keep c² + s² at one to working
+// precision. With seed = (1 + δ)/√x and h = 1 − x·seed² = −2δ − δ², the factor is
+// (1 − h)^(−1/2) = 1 + h/2 + 3h²/8 + 5h³/16 + …: in single precision |δ| < 2⁻²² leaves
+// 3h²/8 < 2⁻⁴³; in double |δ| < 2⁻¹⁹ leaves 5h³/16 < 2⁻⁵⁵, a quarter of an ulp. The
+// library's rsqrt takes the same step from the same seed, and tests for zero,
+// subnormal and infinite x besides.
+BED_DEVICE float refined(float y, float seed, float x) {
+  return y * (1.5f - (0.5f * x * seed) * seed);
+}
+BED_DEVICE double refined(double y, double seed, double x) {
+  const double h = 1 - x * (seed * seed);
+  return y + (y * h) * (0.5 + 0.375 * h);
+}
+
+// 1/√x for normal x.
+template <typename R>
+BED_DEVICE R reciprocal_sqrt(R x) {
+  const R seed = reciprocal_sqrt_seed(x);
+  return refined(seed, seed, x);
+}
 
 // x·y + z with one rounding, which does not depend on what the compiler contracts.
 BED_DEVICE float fused(float x, float y, float z) { return fmaf(x, y, z); }
 BED_DEVICE double fused(double x, double y, double z) { return fma(x, y, z); }
+
+// 1/x for normal x. In double precision h = 1 − x·seed has |h| < 2⁻¹⁹, and
+// seed·(1 + h + h²) leaves h³ < 2⁻⁵⁷.
+BED_DEVICE float reciprocal(float x) { return __fdividef(1.0f, x); }
+BED_DEVICE double reciprocal(double x) {
+  const double seed = reciprocal_seed(x), h = fused(-x, seed, 1.0);
+  return fused(seed, fused(h, h, h), seed);
+}
+
+// x/y to a few units in the last place.
+BED_DEVICE float divide(float x, float y) { return __fdividef(x, y); }
+BED_DEVICE double divide(double x, double y) { return x / y; }
 
 // √x for normal x and x/y, exact where the result is a number of the type: the error of
 // an approximation is then found exactly, and taken away.
@@ -163,11 +205,11 @@ BED_DEVICE R square_root(R x) {
   const R inverse = reciprocal_sqrt(x), root = x * inverse;
   return fused(fused(-root, root, x), R(0.5) * inverse, root);
 }
-BED_DEVICE float divide_exactly(float x, float y) {
-  const float inverse = divide(1.0f, y), quotient = x * inverse;
+template <typename R>
+BED_DEVICE R divide_exactly(R x, R y) {
+  const R inverse = reciprocal(y), quotient = x * inverse;
   return fused(fused(-quotient, y, x), inverse, quotient);
 }
-BED_DEVICE double divide_exactly(double x, double y) { return x / y; }
 
 BED_DEVICE float magnitude(float x) { return fabsf(x); }
 BED_DEVICE double magnitude(double x) { return fabs(x); }
