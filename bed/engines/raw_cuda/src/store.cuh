@@ -66,14 +66,20 @@ BED_DEVICE void store_values(const Batch<T>& batch, long long index,
 }
 
 // Eigenvectors of the 32/G matrices of a warp, the first of which is `first`. Rows pass
-// through `stage` (32·L::row_length elements of the warp), so that neighbouring lanes
-// store neighbouring elements; R rows of every lane, one after the other.
+// through `stage` (32·L::row_length elements of the warp), R rows of every lane, one
+// after the other. What a matrix has there is stored as one piece, so that neighbouring
+// lanes store neighbouring elements whatever n.
 template <typename L, typename T>
 BED_DEVICE void store_vectors(const Batch<T>& batch, long long first,
                               const T (&q)[L::R][L::N], bool solved, const int* ranks,
                               T* stage) {
   using R = RealOf<T>;
   const int lane = thread_again() % 32, n = batch.n;
+  // The lane's first element, and from one of its elements to the next: there may be a
+  // row's end between.
+  const int first_column = lane % n, columns = 32 % n;
+  const int first_place = lane / n * L::row_length + first_column;
+  const int places = 32 / n * L::row_length + columns;
 #pragma unroll
   for (int r = 0; r < L::R; ++r) {
 #pragma unroll
@@ -82,12 +88,15 @@ BED_DEVICE void store_vectors(const Batch<T>& batch, long long first,
         stage[lane * L::row_length + ranks[j]] =
             solved ? q[r][j] : make<T>(not_a_number<R>(), not_a_number<R>());
     __syncwarp();
-    for (int other = 0; other < 32; ++other) {
-      const int i = r * L::G + other % L::G;
-      const long long index = first + other / L::G;
-      if (i >= n || index >= batch.size) continue;
-      T* row = batch.v + (index * n + i) * n;
-      for (int j = lane; j < n; j += 32) row[j] = stage[other * L::row_length + j];
+    const int rows = n - r * L::G < L::G ? n - r * L::G : L::G;
+    for (int m = 0; m < 32 / L::G && first + m < batch.size; ++m) {
+      T* out = batch.v + ((first + m) * n + r * L::G) * n;
+      int column = first_column, place = m * L::G * L::row_length + first_place;
+      for (int x = lane; x < rows * n; x += 32) {
+        out[x] = stage[place];
+        column += columns, place += places;
+        if (column >= n) column -= n, place += L::row_length - n;
+      }
     }
     __syncwarp();
   }
