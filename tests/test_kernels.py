@@ -1,12 +1,8 @@
 """Every CUDA kernel compiles, for every architecture, without a GPU."""
 
 import csv
-<<<<<<< HEAD
-import importlib.util
-import locale
-=======
 import importlib
->>>>>>> cb03d6b (The chain waits for its root alone: no predicate before it, no division behind it)
+import locale
 import re
 from pathlib import Path
 
@@ -24,19 +20,10 @@ def static():
     emulated.engine_module("_layouts")  # where CuPy is missing, import without it
     emulated.engine_module("_spectral_layouts")
     emulated.engine_module("_module")
-<<<<<<< HEAD
-    path = ROOT / "scripts" / "kernels_static.py"
-    spec = importlib.util.spec_from_file_location("kernels_static", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernels_static"] = module  # dataclasses look it up
-    spec.loader.exec_module(module)
-    if not module.compilers():
-=======
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "scripts")
         module = importlib.import_module("kernels_static")
     if not module.compilers():
->>>>>>> cb03d6b (The chain waits for its root alone: no predicate before it, no division behind it)
         pytest.skip("compiling CUDA needs NVRTC: pip install nvidia-cuda-nvrtc")
     return module
 

@@ -212,10 +212,11 @@ def fitting(layout: Layout, n: int, name: str, limit: int) -> Layout:
 def instantiations(dtype: np.dtype) -> list[Layout]:
     """Every layout that `choose` can return for a dtype, each once."""
     found = {}
-    for eigenvectors in (True, False):
-        for n in range(1, MAX_N + 1):
+    for n in range(1, MAX_N + 1):
+        for eigenvectors in (True, False):
             layout = choose(n, dtype, eigenvectors=eigenvectors)
             found[layout.expression] = layout
+    for eigenvectors in (True, False):
         layout = _block(MAX_N, np.dtype(dtype).name, eigenvectors)
         found.setdefault(layout.expression, layout)
     return list(found.values())
