@@ -6,7 +6,8 @@ nvidia-cuda-nvrtc nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm. Writes
 scripts/results/kernels_static.csv, so that a change of the kernels shows as a diff:
 registers, spills, shared memory, the blocks of a multiprocessor that these allow, the
 warp instructions of a step of a QR sweep, one rotation of all matrices of a warp, with
-the modelled cycles where one warp finds all rotations (machine_code.py).
+the modelled cycles where one warp finds all rotations (machine_code.py), and those that
+load and store an element.
 """
 
 import csv
@@ -17,7 +18,7 @@ import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import machine_code
@@ -176,11 +177,26 @@ def sweep_steps(layout: Layout, code: Code) -> Steps:
     return Steps((arrivals[1] - full) / rotations, finding, cycles)
 
 
+def moves(code: Code, item: int) -> tuple[float, float]:
+    """Instructions to load and to store an element of `item` bytes, 32 lanes at once.
+
+    Of the shortest loops that do so: those of matrices one behind the other. NaN where
+    there is no loop.
+    """
+    found = []
+    for access in ("LDG", "STG"):
+        elements = partial(machine_code.elements, access=access, item=item)
+        loop = machine_code.shortest_loop(code, elements)
+        found.append(len(loop) / elements(loop) if loop else NAN)
+    return tuple(found)
+
+
 def row(layout: Layout, dtype: str, architecture: str) -> dict:
     """One line of the table."""
     compiled = compile_kernel(layout, architecture)
     code = machine_code.disassemble(compiled.cubin)
     steps = sweep_steps(layout, code)
+    loaded, stored = moves(code, np.dtype(dtype).itemsize)
     return {
         "kernel": layout.expression.replace("bed::", ""),
         "dtype": dtype,
@@ -194,6 +210,8 @@ def row(layout: Layout, dtype: str, architecture: str) -> dict:
         "apply_step": _written(steps.applying),
         "chain_step": _written(steps.finding),
         "chain_cycles": _written(steps.cycles),
+        "load_element": _written(loaded),
+        "store_element": _written(stored),
         "nvrtc": "{}.{}".format(*max(compilers())),
     }
 

@@ -99,7 +99,7 @@ def loops(code: Code) -> list[tuple[int, int]]:
     return [(x.target, i) for i, x in enumerate(code) if (x.target or i) < i]
 
 
-def shortest_loop(code: Code, per: Callable[[Code], int], after: int = 0) -> Code:
+def shortest_loop(code: Code, per: Callable[[Code], float], after: int = 0) -> Code:
     """The loop without barriers that takes fewest instructions for each of `per`."""
     found = [code[first : last + 1] for first, last in loops(code) if first > after]
     found = [x for x in found if per(x) and not count(x, "BAR.")]
@@ -109,6 +109,19 @@ def shortest_loop(code: Code, per: Callable[[Code], int], after: int = 0) -> Cod
 def roots(code: Code) -> int:
     """Rotations found by the code."""
     return count(code, "MUFU.RSQ")
+
+
+def elements(code: Code, access: str, item: int) -> float:
+    """Elements of `item` bytes that accesses of global memory, LDG or STG, move."""
+    found = [re.search(rf"{access}\S*", x.text) for x in code]
+    return sum(_bytes(x[0], item) / item for x in found if x)
+
+
+def _bytes(access: str, item: int) -> int:
+    """Of a lane; half types stand for an element."""
+    if ".U16" in access:
+        return item
+    return 16 if ".128" in access else 8 if ".64" in access else 4
 
 
 def chain(code: Code) -> Code:

@@ -210,6 +210,23 @@ def test_half_types_are_read_as_they_are(rng, name, n):
 
 
 @needs_emulator
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("n", [3, 4])
+def test_matrices_in_one_piece_are_read_as_others_are(rng, n, dtype):
+    """By rows, by columns, and in a larger array; only one triangle has numbers."""
+    a = random_hermitian(rng, (5, n, n), dtype)
+    for uplo, triangle in ("L", np.tril), ("U", np.triu):
+        rows = np.where(triangle(np.ones((n, n))), a, np.nan)
+        columns = rows.swapaxes(1, 2).copy().swapaxes(1, 2)
+        around = np.full((5, n, n + 1), np.nan, dtype)
+        around[..., 1:] = rows
+        expected = emulated.eigh(around[..., 1:], uplo)
+        assert_eigh(a, *expected[:2])
+        for form in rows, columns:
+            assert_same_bits(emulated.eigh(form, uplo), expected)
+
+
+@needs_emulator
 def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
     """Without one of the barriers of the reduction, results are wrong or refused."""
     for header in emulated.SOURCES.iterdir():

@@ -67,22 +67,28 @@ BED_DEVICE T load(const Batch<T>& batch, long long offset) {
   }
 }
 
-// An element of the lower triangle, of which the diagonal is real.
-template <int STORAGE, typename T>
-BED_DEVICE T load_lower(const Batch<T>& batch, long long offset, bool on_diagonal) {
-  const T x = load<STORAGE>(batch, offset);
+// What x, read from the lower triangle, stands for; the diagonal is real.
+template <typename T>
+BED_DEVICE T lower(const Batch<T>& batch, T x, bool on_diagonal) {
   if constexpr (Traits<T>::is_complex) {
     if (on_diagonal) return make<T>(real(x));
     if (batch.conjugate) return conj(x);
   }
   return x;
 }
-// Element (i, j), i ≥ j, of a matrix.
+template <int STORAGE, typename T>
+BED_DEVICE T load_lower(const Batch<T>& batch, long long offset, bool on_diagonal) {
+  return lower(batch, load<STORAGE>(batch, offset), on_diagonal);
+}
+// Number (i, j) of a matrix as it is in memory, and element (i, j), i ≥ j.
+template <int STORAGE, typename T>
+BED_DEVICE T load_element(const Batch<T>& batch, long long matrix, int i, int j) {
+  return load<STORAGE>(
+      batch, matrix * batch.stride + i * batch.row_stride + j * batch.column_stride);
+}
 template <int STORAGE, typename T>
 BED_DEVICE T load_lower(const Batch<T>& batch, long long matrix, int i, int j) {
-  const long long offset =
-      matrix * batch.stride + i * batch.row_stride + j * batch.column_stride;
-  return load_lower<STORAGE>(batch, offset, i == j);
+  return lower(batch, load_element<STORAGE>(batch, matrix, i, j), i == j);
 }
 
 // Call f with the storage of the batch as a compile-time constant, f(s): s.value.

@@ -5,6 +5,7 @@
 // so that neighbouring threads move neighbouring words. N is the size itself. Layout of
 // batch, results and status: batch.cuh. The reference is engines/reference/eigh.py.
 #include "batch.cuh"
+#include "copy.cuh"
 #include "reflector.cuh"
 #include "rotation.cuh"
 
@@ -168,15 +169,26 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const long long left = batch.size - first;
   const int count = left < THREADS ? static_cast<int>(left) : THREADS;
 
-  with_storage(batch, [&](auto storage) {
+  // Matrices that lie one behind the other are read in whole, by rows or by columns.
+  const bool by_columns = N <= copied_max && batch.row_stride == 1 &&
+                          batch.column_stride == N && batch.stride == N * N;
+  const bool by_rows = N <= copied_max && batch.row_stride == N &&
+                       batch.column_stride == 1 && batch.stride == N * N;
+  const bool together = batch.storage == native && (by_rows || by_columns);
+  if (together) {
+    copy_matrices<T, N, THREADS>(static_cast<const T*>(batch.a) + first * (N * N),
+                                 count, stage);
+  } else {
+    with_storage(batch, [&](auto storage) {
 #pragma unroll 4
-    for (int x = thread; x < count * N * N; x += THREADS) {
-      const int matrix = x / (N * N), i = x % (N * N) / N, j = x % N;
-      if (i >= j)
-        stage[matrix * odd<N * N> + i * N + j] =
-            load_lower<decltype(storage)::value>(batch, first + matrix, i, j);
-    }
-  });
+      for (int x = thread; x < count * N * N; x += THREADS) {
+        const int matrix = x / (N * N), i = x % (N * N) / N, j = x % N;
+        if (i >= j)
+          stage[matrix * odd<N * N> + i * N + j] =
+              load_element<decltype(storage)::value>(batch, first + matrix, i, j);
+      }
+    });
+  }
   __syncthreads();
 
   T a[N][N];
@@ -186,7 +198,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   for (int i = 0; i < N; ++i) {
 #pragma unroll
     for (int j = 0; j <= i; ++j) {
-      a[i][j] = mine[i * N + j];
+      a[i][j] =
+          lower(batch, mine[together && by_columns ? j * N + i : i * N + j], i == j);
       const Bits bits = magnitude_bits(a[i][j]);
       largest = bits > largest ? bits : largest;
     }
@@ -209,6 +222,9 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   if (VECTORS) back_transform_tiny<T, N>(a, tau, q);
   const bool converged = qr_iteration_tiny<T, N, VECTORS>(d, e, q);
 
+  const long long begin = static_cast<long long>(block_again()) * THREADS;
+  const long long rest = batch.size - begin;
+  const int here = rest < THREADS ? static_cast<int>(rest) : THREADS;
   const bool solved = finite && converged;
   const R unscale = power_of_two<R>(exponent);
   int rank[N];
@@ -224,14 +240,14 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     overflows = overflows || magnitude_bits(w) == Format<R>::infinity;
     sorted[thread * odd<N> + rank[j]] = w;
   }
-  if (thread < count)
-    batch.status[first + thread] = !finite      ? not_finite
+  if (thread < here)
+    batch.status[begin + thread] = !finite      ? not_finite
                                    : !converged ? no_convergence
                                    : overflows  ? overflow
                                                 : ok;
   __syncthreads();
-  for (int x = thread; x < count * N; x += THREADS)
-    batch.w[first * N + x] = sorted[x / N * odd<N> + x % N];
+  for (int x = thread; x < here * N; x += THREADS)
+    batch.w[begin * N + x] = sorted[x / N * odd<N> + x % N];
   if (!VECTORS) return;
 
   __syncthreads();
@@ -243,8 +259,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           solved ? q[i][j] : make<T>(not_a_number<R>(), not_a_number<R>());
   }
   __syncthreads();
-  for (int x = thread; x < count * N * N; x += THREADS)
-    batch.v[first * (N * N) + x] = stage[x / (N * N) * odd<N * N> + x % (N * N)];
+  for (int x = thread; x < here * N * N; x += THREADS)
+    batch.v[begin * (N * N) + x] = stage[x / (N * N) * odd<N * N> + x % (N * N)];
 }
 
 }  // namespace bed
