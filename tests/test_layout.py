@@ -55,8 +55,17 @@ LAYERS = {
     "jax": 9,
     "linalg": 9,
     "": 10,  # the package itself
-    "cli": 11,
-    "__main__": 12,
+    "nn._inputs": 11,
+    "nn._moments": 11,
+    "nn._roots": 11,
+    "nn.functional": 12,
+    "nn.whitening": 13,
+    "nn.covariance_pooling": 13,
+    "nn.wct": 13,
+    "nn._convert": 14,
+    "nn": 15,
+    "cli": 16,
+    "__main__": 17,
 }
 # Inside `bed.engines` the registry imports no engine, and each engine is on its own.
 ENGINE_PACKAGES = {p.parent.name for p in (ROOT / "engines").glob("*/eigh.py")}
