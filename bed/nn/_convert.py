@@ -9,6 +9,9 @@ from torch import nn
 
 from .whitening import ZCAWhitening1d, ZCAWhitening2d
 
+_REPLACED = nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm
+_LAZY = nn.LazyBatchNorm1d, nn.LazyBatchNorm2d  # of no other kind until they have run
+
 
 def convert_zca(
     module: nn.Module,
@@ -56,8 +59,7 @@ def _converted(name: str, module, where, options, done: dict) -> nn.Module:
     if module in done:
         return done[module]
     done[module] = module
-    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
-    if isinstance(module, kinds) and (where is None or where(name, module)):
+    if isinstance(module, _REPLACED + _LAZY) and (where is None or where(name, module)):
         done[module] = _whitening(name, module, options)
     else:
         for key, child in list(module.named_children()):
@@ -70,7 +72,7 @@ def _converted(name: str, module, where, options, done: dict) -> nn.Module:
 
 def _whitening(name: str, layer, options) -> nn.Module:
     """A layer that takes over what a BatchNorm has learned."""
-    if not layer.num_features:
+    if isinstance(layer, _LAZY):
         raise ValueError(f"{name or 'the layer'} is lazy: run the model once before")
     one = isinstance(layer, nn.BatchNorm1d)
     tensor = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))

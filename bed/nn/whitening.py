@@ -126,7 +126,7 @@ class _ZCAWhitening(nn.Module):
         group = self._group() if self.training else None
         found = moments(x, group)
         s = found.covariance
-        w = inverse_root(ridged(s, self.eps), self.gradient, self.degree)
+        w = self._inverse_root(ridged(s, self.eps))
         if self.training and self.track_running_stats and not is_again():
             self._update(found, w if self.track == "whitening" else s)
         return found, w
@@ -139,8 +139,10 @@ class _ZCAWhitening(nn.Module):
         found = Moments(centred, 0, mean, matrices)
         if self.track == "whitening":
             return found, matrices
-        s = ridged(matrices, self.eps)
-        return found, inverse_root(s, self.gradient, self.degree)
+        return found, self._inverse_root(ridged(matrices, self.eps))
+
+    def _inverse_root(self, s) -> torch.Tensor:
+        return inverse_root(s, self.gradient, self.degree)
 
     def _update(self, found: Moments, matrices) -> None:
         """Take a batch into the running statistics, unless it is empty."""
