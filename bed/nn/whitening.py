@@ -144,25 +144,30 @@ class _ZCAWhitening(nn.Module):
     def _inverse_root(self, s) -> torch.Tensor:
         return inverse_root(s, self.gradient, self.degree)
 
+    @torch.no_grad()
     def _update(self, found: Moments, matrices) -> None:
         """Take a batch into the running statistics, unless it is empty."""
-        count = found.number
-        if isinstance(count, int) and not count:
-            return
-        with torch.no_grad():
-            seen = torch.as_tensor(count > 0, device=matrices.device)
-            self.num_batches_tracked += seen
-            seen = seen.double()
-            if self.momentum is None:
-                share = seen / self.num_batches_tracked.clamp(min=1)
-            else:
-                share = seen * self.momentum
-            tracked = getattr(self, f"running_{self.track}")
-            for running, new in (
-                (self.running_mean, found.mean.flatten()),
-                (tracked, matrices),
-            ):
-                running.lerp_(new.detach().to(running.dtype), share.to(running.dtype))
+        seen: Any = 1.0
+        if not isinstance(found.number, torch.Tensor):
+            if not found.number:
+                return
+            self.num_batches_tracked += 1
+        else:  # of all processes, which is not waited for
+            some = found.number > 0
+            self.num_batches_tracked += some
+            seen = some.double()
+        share = self.momentum
+        if share is None:
+            share = 1 / self.num_batches_tracked.clamp(min=1).double()
+        share = seen * share
+        tracked = getattr(self, f"running_{self.track}")
+        for running, new in (
+            (self.running_mean, found.mean.flatten()),
+            (tracked, matrices),
+        ):
+            if isinstance(share, torch.Tensor):
+                share = share.to(running.dtype)
+            running.lerp_(new.to(running.dtype), share)
 
     def _group(self):
         """The processes to sum over; None where there is one."""
