@@ -364,14 +364,15 @@ def _floor(floor) -> float:
 
 def _exponent(p) -> float:
     number = _number(p, "p")
-    if not math.isfinite(number):
+    if not -math.inf < number < math.inf:
         raise ValueError(f"p must be finite, got {p!r}")
     return number
 
 
 def _number(x, name: str) -> float:
     """A number of Python of what may be an array of one."""
-    if getattr(x, "requires_grad", False):
+    # One of Python may be a symbol to torch, which has no attributes to look at.
+    if not isinstance(x, float) and getattr(x, "requires_grad", False):
         raise ValueError(f"{name} is not differentiated: pass a number")
     if isinstance(x, bool | np.bool_ | str | bytes):
         raise ValueError(f"{name} must be a number, got {x!r}")
@@ -379,7 +380,7 @@ def _number(x, name: str) -> float:
         number = float(x)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be a number, got {x!r}") from error
-    if math.isnan(number):
+    if number != number:  # NaN, of a symbol too
         raise ValueError(f"{name} must be a number, got {x!r}")
     return number
 

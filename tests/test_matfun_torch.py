@@ -253,6 +253,18 @@ def test_recorded_functions_of_a_caller_are_refused():
         compiled(a)
 
 
+def test_numbers_that_are_symbols_of_a_program():
+    """With ``dynamic=True`` torch keeps floats of Python open."""
+    a = with_eigenvalues((0.5, 1, 2))
+
+    def f(a, x):
+        return bed.sqrtm(a, floor=x) + bed.powm(a, x) + bed.clampm(a, x, 1 + x)
+
+    compiled = torch.compile(f, fullgraph=True, dynamic=True, backend="aot_eager")
+    for x in (0.25, 0.75):
+        torch.testing.assert_close(compiled(a, x), f(a, x), rtol=0, atol=0)
+
+
 def test_parameters_of_a_function_have_gradients():
     a = with_eigenvalues((0.5, 1, 2)).requires_grad_()
     p = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
