@@ -175,7 +175,9 @@ def test_launcher(monkeypatch, rng):
 
         return launch
 
+    limits = {3: layouts.MOST_BYTES}
     monkeypatch.setattr(launcher, "kernel", fake_kernel)
+    monkeypatch.setattr(launcher, "shared_limit", lambda device: limits[device])
     a = random_hermitian(rng, (9, 20, 20), "c8")[::2, ::-1, ::-1]
     w, v, status = (FakeArray(np.empty(s)) for s in ((5, 20), (5, 20, 20), (5,)))
     launcher.eigh(FakeArray(a), "U", out=(w, v, status))
@@ -191,6 +193,9 @@ def test_launcher(monkeypatch, rng):
         *(5, a.strides[0] // 8, column, row, 20, 0, 1),
     ]
     assert {type(x) for x in arguments} == {np.uintp, np.int64, np.int32}
+    limits[3] = layout.shared - 1
+    launcher.eigh(FakeArray(a), "U", out=(w, v, status))
+    assert launches[2][0] == "eigh_block.cu"
 
 
 @needs_emulator
