@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import importlib.util
 import itertools
+import os
 import re
 import sys
 import types
@@ -33,6 +34,28 @@ SHARED = [99 * 1024]
 
 # Every launch gets another order of lanes, warps and blocks, and other guard pages.
 _seeds = itertools.count()
+
+
+# What tests say of the launches to come.
+_options: dict = {}
+
+
+@contextlib.contextmanager
+def launches(**options):
+    """Launch with these options of the emulator: a device, a warp that is held back."""
+    _options.update(options)
+    try:
+        yield
+    finally:
+        for name in options:
+            del _options[name]
+
+
+def _run(kernel, sizes, arguments, **options):
+    """Launch with a seed of its own, on the device that the seed of the tests names."""
+    device = int(os.environ.get("BED_TEST_SEED", 0))
+    options = {"device": device, "seed": next(_seeds), **options, **_options}
+    kernel(*sizes, arguments, **options)
 
 
 @dataclass(frozen=True)
@@ -115,7 +138,7 @@ def launch(kernel, sizes, a, outputs, rest):
     """
     single = outputs[0].dtype == np.float32
     buffers = [None if x is None else Buffer(x.shape, x.dtype) for x in outputs]
-    kernel(*sizes, (a, *buffers, *rest), seed=next(_seeds), flush_subnormals=single)
+    _run(kernel, sizes, (a, *buffers, *rest), flush_subnormals=single)
     for buffer, result in zip(buffers, outputs, strict=True):
         if result is not None:
             assert not buffer.unwritten().any(), "the kernel left an output unwritten"
@@ -169,7 +192,7 @@ def run_exact(kernel, sizes, arguments):
         else x
         for x in arguments
     ]
-    kernel(*sizes, there, seed=next(_seeds))
+    _run(kernel, sizes, there)
     for name, buffer in buffers.items():
         if names.count(name) == 1:
             assert not buffer.unwritten().any(), "the kernel left an output unwritten"

@@ -58,6 +58,25 @@ def test_a_missing_barrier_is_seen(rng, name):
     assert not all(runs(wrong))
 
 
+def test_a_missing_barrier_is_seen_at_once_by_the_warp_that_is_held_back(rng):
+    x = rng.uniform(size=(5, 32)).astype("f4")
+    correct = compile_file("missing_barrier.cu")["hand_over"]
+    wrong = compile_file("missing_barrier.cu", defines={"WITHOUT_BARRIER": 1})
+    expected = np.concatenate([np.zeros(32), *[np.cumsum(x, axis=0)[-1]] * 2])
+
+    def is_right(kernel, held):
+        out = Buffer(96, "f4")
+        try:
+            kernel(1, 96, 128, [Buffer.of(x), out, 5], held=held)
+        except EmulatorError:
+            return False
+        return np.array_equal(out.array, expected.astype("f4"))
+
+    for held in (1, 2):
+        assert is_right(correct, held)
+        assert not is_right(wrong["hand_over"], held)
+
+
 # The neighbours of the data are caught on both sides: at the guard page with the line,
 # elsewhere by the guard words. Two seeds try both placements.
 @pytest.mark.parametrize("index", [-1, 25])
@@ -133,8 +152,8 @@ def test_elements_that_are_not_written(faults):
     ],
 )
 def test_other_faults(faults, name, args, what, mark):
-    dtype = "i4" if name in ("shift", "divide", "hang") else "f4"
-    args = [Buffer(8, dtype, fill=0, align=16), *args]
+    dtypes = {"leave_local": "f8", "shift": "i4", "divide": "i4", "hang": "i4"}
+    args = [Buffer(8, dtypes.get(name, "f4"), fill=0, align=16), *args]
     if name == "load_vector":
         args.insert(1, Buffer(1, "c16"))
     message = _fails(faults[name], 1, 1, 0, args, timeout=0.2)

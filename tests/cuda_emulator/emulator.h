@@ -4,16 +4,24 @@
 #define BED_EMULATOR 1
 
 #include "checks.h"
+#include "float32.h"
 #include "float_mode.h"
 #include "half.h"
 #include "maths.h"
 #include "rendezvous.h"
 #include "scheduler.h"
-#include "seeds.h"
 #include "vector_types.h"
 #include "warp.h"
 // Before the keywords below: the standard library uses some of them as attribute names.
 #include "launch.h"
+
+// The device's, and not the host's.
+#define float ::bed_emulator::Float
+#define exp bed_exp
+#define expm1 bed_expm1
+#define log bed_log
+#define log1p bed_log1p
+#define pow bed_pow
 
 #define __global__
 #define __device__

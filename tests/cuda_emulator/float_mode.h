@@ -1,6 +1,6 @@
 // Subnormal numbers, which the device flushes to zero when compiled with -ftz=true.
 #pragma once
-#include <stdint.h>
+#include "float32.h"
 
 namespace bed_emulator {
 
@@ -40,8 +40,8 @@ class FloatMode {
 
 // mul.rn.f32: a product that keeps subnormal numbers in whatever mode. The volatile
 // variables hold the multiplication between the two changes of the mode.
-inline float bed_mul_rn(float x, float y) {
-  volatile float a = x, b = y, product;
+inline bed_emulator::Float bed_mul_rn(bed_emulator::Float x, bed_emulator::Float y) {
+  volatile float a = x.raw(), b = y.raw(), product;
   {
     bed_emulator::FloatMode mode(false);
     product = a * b;

@@ -1,7 +1,6 @@
 // The 16-bit floating-point types: storage, and the exact conversion to float.
 #pragma once
-#include <stdint.h>
-#include <string.h>
+#include "float32.h"
 
 namespace bed_emulator {
 
@@ -27,13 +26,15 @@ inline float widen_half(uint16_t bits) {
 
 struct __half {
   uint16_t bits;
-  operator float() const { return bed_emulator::widen_half(bits); }
+  operator bed_emulator::Float() const { return bed_emulator::widen_half(bits); }
 };
 
 struct __nv_bfloat16 {
   uint16_t bits;
-  operator float() const { return bed_emulator::float_of_bits(uint32_t(bits) << 16); }
+  operator bed_emulator::Float() const {
+    return bed_emulator::float_of_bits(uint32_t(bits) << 16);
+  }
 };
 
-inline float __half2float(__half value) { return value; }
-inline float __bfloat162float(__nv_bfloat16 value) { return value; }
+inline bed_emulator::Float __half2float(__half value) { return value; }
+inline bed_emulator::Float __bfloat162float(__nv_bfloat16 value) { return value; }

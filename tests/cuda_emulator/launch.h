@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "approximate.h"
 #include "float_mode.h"
 #include "rendezvous.h"
 #include "signals.h"
@@ -18,8 +19,9 @@ namespace bed_emulator {
 struct Launch {
   uint32_t kernel, grid[3], block[3];
   int32_t flush_subnormals;
+  int32_t held;  // warp to hold back, or -1 to leave that to the seed
   void* shared;
-  uint64_t shared_bytes, seed;
+  uint64_t shared_bytes, seed, device;
   double seconds;  // of CPU time that the launch may take
   void** arguments;
 };
@@ -32,7 +34,7 @@ inline void describe(char* text, size_t size) {
   constexpr bool pointer = std::is_pointer_v<P>;
   constexpr bool is_void = std::is_void_v<Value>;
   using V = std::conditional_t<is_void, unsigned char, Value>;
-  char type = std::is_floating_point_v<V>                 ? 'f'
+  char type = is_floating<std::remove_cv_t<V>>            ? 'f'
               : std::is_same_v<std::remove_cv_t<V>, bool> ? 'b'
               : !std::is_integral_v<V> || is_void         ? '-'
               : std::is_signed_v<V>                       ? 'i'
@@ -83,6 +85,21 @@ inline void run_blocks(const Launch& launch, const uint32_t* order, uint32_t cou
   }
 }
 
+// Which warps are held back, when nobody says so: in a quarter of the launches one, in
+// another all but one.
+inline uint32_t draw_held_back() {
+  uint32_t threads = block_dim.x * block_dim.y * block_dim.z;
+  uint32_t one = 1u << dice.below((threads + warp_lanes - 1) / warp_lanes);
+  switch (dice.below(4)) {
+    case 0:
+      return one;
+    case 1:
+      return ~one;
+    default:
+      return 0;
+  }
+}
+
 inline void run(const Kernel& kernel, const Launch& launch) {
   invoke = kernel.invoke;
   arguments = launch.arguments;
@@ -92,6 +109,8 @@ inline void run(const Kernel& kernel, const Launch& launch) {
   dice.seed(launch.seed);
   constexpr uint32_t paces[] = {0, 2, 16, 256};
   handover = paces[dice.below(4)];
+  held_back = launch.held < 0 ? draw_held_back() : 1u << launch.held;
+  device_number = launch.device;
   if (!stacks.provide(block_dim.x * block_dim.y * block_dim.z)) {
     append("no memory for the stacks of the threads");
     report->kind = Report::misuse;

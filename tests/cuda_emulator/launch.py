@@ -28,9 +28,11 @@ class _Launch(ctypes.Structure):
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
         ("flush_subnormals", ctypes.c_int32),
+        ("held", ctypes.c_int32),
         ("shared", ctypes.c_void_p),
         ("shared_bytes", ctypes.c_uint64),
         ("seed", ctypes.c_uint64),
+        ("device", ctypes.c_uint64),
         ("seconds", ctypes.c_double),
         ("arguments", ctypes.POINTER(ctypes.c_void_p)),
     )
@@ -108,6 +110,8 @@ class Kernel:
         *,
         timeout=60,
         flush_subnormals=False,
+        device=0,
+        held=None,
     ):
         """Run the whole grid; `EmulatorError` if a thread did what it must not do.
 
@@ -122,12 +126,17 @@ class Kernel:
             cannot be written. For a value, a NumPy or ctypes scalar of exactly its
             type, a ctypes structure, or a Python number.
         seed : int
-            Decides the order of blocks, warps and lanes, and which guard page each
-            buffer touches; two successive seeds try both sides.
+            Decides the order of blocks, warps and lanes, which warps are held back, and
+            which guard page each buffer touches; two successive seeds try both sides.
         timeout : float
             CPU time in seconds after which the kernel counts as hanging.
         flush_subnormals : bool
             As ``-ftz=true``, but for float64 too.
+        device : int
+            Decides what approximations give, within the bounds that NVIDIA publishes:
+            every number is another device, which repeats itself from launch to launch.
+        held : int, optional
+            A warp of every block that runs only when no other can.
         """
         grid, block = _triple(grid), _triple(block)
         self._check_sizes(grid, block, shared_bytes)
@@ -155,9 +164,11 @@ class Kernel:
                 grid=grid,
                 block=block,
                 flush_subnormals=flush_subnormals,
+                held=-1 if held is None else held,
                 shared=shared.address,
                 shared_bytes=shared_bytes,
                 seed=seed % 2**64,
+                device=device % 2**64,
                 seconds=timeout,
                 arguments=pointers,
             )

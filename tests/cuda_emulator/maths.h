@@ -1,71 +1,85 @@
 // Device functions without communication: maths, bits, loads.
 //
-// What CUDA rounds correctly is correctly rounded here. What it only approximates is
-// moved by up to one unit in the last place, always the same way for the same argument,
-// so that a kernel cannot come to rely on more accuracy than the device has.
+// What CUDA rounds correctly is correctly rounded here; the rest is in approximate.h.
 #pragma once
-#include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <type_traits>
+#include "approximate.h"
 
 namespace bed_emulator {
-
-template <typename To, typename From>
-inline To bit_cast(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  memcpy(&to, &from, sizeof to);
-  return to;
-}
-
-// `rounded`, or a neighbour; `exact` is the true value to twice the precision. Exact
-// results, such as those of powers of four, stay exact.
-inline float approximate(float rounded, double exact) {
-  uint32_t bits = bit_cast<uint32_t>(rounded);
-  if (rounded == exact || !isfinite(rounded) || rounded == 0) return rounded;
-  uint32_t scrambled = (bits ^ bits >> 15) * 0x9e3779b1u >> 30;
-  return bit_cast<float>(bits + (scrambled == 0 ? -1 : scrambled == 3 ? 1 : 0));
-}
 
 template <typename A, typename B>
 using Common = std::common_type_t<A, B>;
 
+// Found by the type of their arguments; the host's <math.h> has them for doubles.
+BED_INLINE Float abs(Float x) { return x.abs(); }
+BED_INLINE Float fabs(Float x) { return x.abs(); }
+BED_INLINE Float sqrt(Float x) { return __builtin_sqrtf(x.raw()); }
+BED_INLINE Float fmod(Float x, Float y) {
+  return Float(__builtin_fmodf(x.flushed().raw(), y.flushed().raw())).flushed();
+}
+BED_INLINE Float fma(Float x, Float y, Float z) {
+  return __builtin_fmaf(x.raw(), y.raw(), z.raw());
+}
+// Bits of x and of the sign: no subnormal number is flushed.
+BED_INLINE Float copysign(Float x, Float sign) {
+  return __builtin_copysignf(x.raw(), sign.raw());
+}
+BED_INLINE bool isnan(Float x) { return __builtin_isnan(x.raw()); }
+BED_INLINE bool isinf(Float x) { return __builtin_isinf(x.raw()); }
+BED_INLINE bool isfinite(Float x) { return __builtin_isfinite(x.raw()); }
+BED_INLINE bool signbit(Float x) { return __builtin_signbit(x.raw()); }
+
 }  // namespace bed_emulator
 
-// The host's <math.h> has the rest, with overloads for float.
-inline float rsqrtf(float x) {
-  double exact = 1 / sqrt(double(x));
-  return bed_emulator::approximate(float(exact), exact);
+// The same by their names in C; overloads, so that a Float is not ambiguous.
+BED_INLINE bed_emulator::Float fabsf(bed_emulator::Float x) { return x.abs(); }
+BED_INLINE bed_emulator::Float sqrtf(bed_emulator::Float x) { return sqrt(x); }
+BED_INLINE bed_emulator::Float fmaf(bed_emulator::Float x, bed_emulator::Float y,
+                                    bed_emulator::Float z) {
+  return fma(x, y, z);
 }
-inline float rsqrt(float x) { return rsqrtf(x); }
-inline double rsqrt(double x) { return 1 / sqrt(x); }
-inline float __frsqrt_rn(float x) { return float(1 / sqrt(double(x))); }
-inline float __fsqrt_rn(float x) { return sqrtf(x); }
+BED_INLINE bed_emulator::Float copysignf(bed_emulator::Float x,
+                                         bed_emulator::Float sign) {
+  return copysign(x, sign);
+}
+BED_INLINE bed_emulator::Float fminf(bed_emulator::Float x, bed_emulator::Float y) {
+  return bed_emulator::minimum(x, y);
+}
+BED_INLINE bed_emulator::Float fmaxf(bed_emulator::Float x, bed_emulator::Float y) {
+  return bed_emulator::maximum(x, y);
+}
+inline bed_emulator::Float __frsqrt_rn(bed_emulator::Float x) {
+  return 1 / sqrt(double(x));
+}
+inline bed_emulator::Float __fsqrt_rn(bed_emulator::Float x) { return sqrt(x); }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
-inline float __frcp_rn(float x) { return 1 / x; }
+inline bed_emulator::Float __frcp_rn(bed_emulator::Float x) { return 1 / x; }
 inline double __drcp_rn(double x) { return 1 / x; }
-inline float __fdiv_rn(float x, float y) { return x / y; }
-inline float __fdividef(float x, float y) {
-  // Documented: the reciprocal of a large divisor is flushed to zero.
-  if (fabsf(y) > 0x1p126f && fabsf(y) < INFINITY) return x * 0.0f;
-  return bed_emulator::approximate(x / y, double(x) / double(y));
+inline bed_emulator::Float __fdiv_rn(bed_emulator::Float x, bed_emulator::Float y) {
+  return x / y;
 }
 
 // As in CUDA, of a number and a NaN the number is chosen.
 template <typename A, typename B>
 inline bed_emulator::Common<A, B> min(A a, B b) {
   using T = bed_emulator::Common<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return fmin(T(a), T(b));
-  return T(b) < T(a) ? T(b) : T(a);
+  if constexpr (std::is_same_v<T, bed_emulator::Float>)
+    return bed_emulator::minimum(a, b);
+  else if constexpr (std::is_floating_point_v<T>)
+    return fmin(T(a), T(b));
+  else
+    return T(b) < T(a) ? T(b) : T(a);
 }
 template <typename A, typename B>
 inline bed_emulator::Common<A, B> max(A a, B b) {
   using T = bed_emulator::Common<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return fmax(T(a), T(b));
-  return T(a) < T(b) ? T(b) : T(a);
+  if constexpr (std::is_same_v<T, bed_emulator::Float>)
+    return bed_emulator::maximum(a, b);
+  else if constexpr (std::is_floating_point_v<T>)
+    return fmax(T(a), T(b));
+  else
+    return T(a) < T(b) ? T(b) : T(a);
 }
 
 inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
@@ -80,10 +94,18 @@ inline unsigned __brev(unsigned x) {
   return result;
 }
 
-inline int __float_as_int(float x) { return bed_emulator::bit_cast<int>(x); }
-inline unsigned __float_as_uint(float x) { return bed_emulator::bit_cast<unsigned>(x); }
-inline float __int_as_float(int x) { return bed_emulator::bit_cast<float>(x); }
-inline float __uint_as_float(unsigned x) { return bed_emulator::bit_cast<float>(x); }
+inline int __float_as_int(bed_emulator::Float x) {
+  return bed_emulator::bit_cast<int>(x);
+}
+inline unsigned __float_as_uint(bed_emulator::Float x) {
+  return bed_emulator::bit_cast<unsigned>(x);
+}
+inline bed_emulator::Float __int_as_float(int x) {
+  return bed_emulator::bit_cast<bed_emulator::Float>(x);
+}
+inline bed_emulator::Float __uint_as_float(unsigned x) {
+  return bed_emulator::bit_cast<bed_emulator::Float>(x);
+}
 inline long long __double_as_longlong(double x) {
   return bed_emulator::bit_cast<long long>(x);
 }

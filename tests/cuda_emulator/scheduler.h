@@ -2,7 +2,8 @@
 //
 // One block runs at a time. A lane runs until it has to wait; then another ready lane
 // of its warp is drawn at random, and another warp when none is ready. Nothing polls:
-// who completes a collective makes its lanes ready.
+// who completes a collective makes its lanes ready. Some warps may be held back: they
+// run when no other can.
 #pragma once
 #include <stdarg.h>
 #include <stdint.h>
@@ -144,6 +145,8 @@ static Report* report;
 static dim3 block_index, block_dim, grid_dim;
 // Of so many completed collectives one hands over to another warp; 0 stands for never.
 static uint32_t handover;
+// One bit for every warp that is held back.
+static uint32_t held_back;
 
 inline void append(const char* format, ...) {
   size_t used = strlen(report->text);
@@ -170,18 +173,24 @@ inline Lane& draw(Warp& warp) {
   return warp.lanes[number];
 }
 
+inline bool is_held_back(const Warp& warp) { return held_back >> warp.number & 1; }
+
 inline Warp* draw_warp() {
   uint32_t start = dice.below(block.warp_count);
+  Warp* found = nullptr;
   for (int i = 0; i < block.warp_count; ++i) {
     Warp& warp = block.warps[(start + i) % block.warp_count];
-    if (warp.ready) return &warp;
+    if (!warp.ready) continue;
+    if (!is_held_back(warp)) return &warp;
+    if (!found) found = &warp;
   }
-  return nullptr;
+  return found;
 }
 
 // Goes on with some ready lane; returns when the calling one is drawn again.
 inline void run_others(Lane& me, bool hand_over = false) {
-  Warp* warp = me.warp->ready && !hand_over ? me.warp : draw_warp();
+  bool stays = me.warp->ready && !hand_over && !is_held_back(*me.warp);
+  Warp* warp = stays ? me.warp : draw_warp();
   if (warp == nullptr) {
     if (!block.live_warps) switch_fiber(me.fiber, launcher);
     explain_deadlock();

@@ -130,6 +130,27 @@ def test_named_barriers_between_producer_and_consumers(collectives, rng, threads
         assert (out.array[32:] == (x**2).sum()).all()
 
 
+def test_a_warp_that_is_held_back_comes_last(collectives):
+    """Between two barriers, and the seed decides when nobody holds one."""
+    rounds, warps = 4, 3
+    orders = set()
+
+    def run(**options):
+        out, count = Buffer((rounds, 3 * warps), "i4"), Buffer(1, "i4", fill=0)
+        collectives["order"](1, 32 * warps, 0, [out, count, rounds], **options)
+        return out.array.copy()
+
+    for seed in SEEDS:
+        for held in range(warps):
+            assert (run(seed=seed, held=held)[:, -3:] == held).all()
+        found = run(seed=seed)
+        np.testing.assert_array_equal(np.sort(found), [[0, 0, 0, 1, 1, 1, 2, 2, 2]] * 4)
+        orders.update(map(tuple, found))
+    assert len(orders) > len(SEEDS)
+    firsts, lasts = ({order[i] for order in orders} for i in (0, -1))
+    assert firsts == lasts == set(range(warps))
+
+
 def test_indices_in_three_dimensions(collectives):
     out = Buffer((4, 3, 2, 3, 5, 2), "i4")
     collectives["indices"]((2, 3, 4), (2, 5, 3), 0, [out], seed=1)
@@ -165,11 +186,11 @@ def test_maths(scalars, rng):
     scalars["maths"](32, 128, 0, [Buffer.of(x), out])
     wide = x.astype("f8")
     exact = np.array([1 / np.sqrt(wide), 1 / np.sqrt(wide), 1 / wide, 1 / wide])
-    ulps = abs(out.array[:4] - exact) / np.spacing(exact.astype("f4"))
-    assert ulps[[1, 3]].max() <= 0.5  # rounded
-    assert 0.6 < ulps[0].max() < 2  # approximated, as the device does
-    assert 0.6 < ulps[2].max() < 2
-    np.testing.assert_array_equal(out.array[4], exact[0].astype("f4"))
+    errors = abs(out.array[:4] - exact) / np.spacing(exact.astype("f4"))
+    assert errors[[1, 3]].max() <= 0.5  # rounded
+    assert 1 < errors[[0, 2]].max() < 3  # approximated
+    near = out.array[4] - exact[0].astype("f4")
+    np.testing.assert_array_less(abs(near), np.spacing(out.array[4]) * 1.5)
     np.testing.assert_array_equal(out.array[6:], [x, x])
 
 

@@ -1,5 +1,6 @@
 // The vector types of CUDA with their alignment, and dim3.
 #pragma once
+#include "float32.h"
 
 #define BED_EMULATOR_VECTOR(T, name, align2, align4)                 \
   struct name##1 { T x; };                                           \
@@ -19,7 +20,7 @@ BED_EMULATOR_VECTOR(int, int, 8, 16)
 BED_EMULATOR_VECTOR(unsigned, uint, 8, 16)
 BED_EMULATOR_VECTOR(long long, longlong, 16, 16)
 BED_EMULATOR_VECTOR(unsigned long long, ulonglong, 16, 16)
-BED_EMULATOR_VECTOR(float, float, 8, 16)
+BED_EMULATOR_VECTOR(bed_emulator::Float, float, 8, 16)
 BED_EMULATOR_VECTOR(double, double, 16, 16)
 #undef BED_EMULATOR_VECTOR
 

@@ -13,8 +13,9 @@ namespace bed_emulator {
 
 template <typename T>
 inline uint64_t pack(T value) {
-  static_assert(std::is_arithmetic_v<T> && (sizeof(T) >= 4 || sizeof(T) == 1),
-                "CUDA has no shuffle for this type");
+  static_assert(
+      (std::is_integral_v<T> || is_floating<T>) && (sizeof(T) >= 4 || sizeof(T) == 1),
+      "CUDA has no shuffle for this type");
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
   return bits;

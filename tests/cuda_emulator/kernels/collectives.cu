@@ -97,3 +97,14 @@ __global__ void indices(int* out) {
   const int i = block * (blockDim.x * blockDim.y * blockDim.z) + thread;
   out[i] = i;
 }
+
+// Notes in which order the warps of a block come by, several times between barriers.
+__global__ void order(int* out, int* count, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    for (int step = 0; step < 3; ++step) {
+      __syncwarp();
+      if (threadIdx.x % warpSize == 0) out[(*count)++] = threadIdx.x / warpSize;
+    }
+    __syncthreads();
+  }
+}

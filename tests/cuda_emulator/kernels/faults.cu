@@ -52,7 +52,7 @@ __global__ void hang(volatile int* flag) {
 }
 
 __device__ __noinline__ float recurse(float* out, int depth) {
-  volatile float frame[1024];
+  volatile int frame[1024];
   for (int i = 0; i < 1024; ++i) frame[i] = depth;
   return depth ? recurse(out, depth - 1) + frame[depth % 1024] : *out;
 }
@@ -60,8 +60,8 @@ __device__ __noinline__ float recurse(float* out, int depth) {
 __global__ void overflow_stack(float* out, int depth) { *out = recurse(out, depth); }
 
 // An index out of the thread's own array: no page or guard word is near.
-__global__ void leave_local(float* out, int index) {
-  float a[4] = {1, 2, 3, 4};
+__global__ void leave_local(double* out, int index) {
+  double a[4] = {1, 2, 3, 4};
   for (int i = 0; i < 4; ++i) a[i] *= out[i];
   a[index] = 5;  // local
   for (int i = 0; i < 4; ++i) out[i] = a[i];
