@@ -201,7 +201,7 @@ def test_sweep_step_is_short(static):
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("dtype, most", [("f4", 66), ("f8", 195)])
+@pytest.mark.parametrize("dtype, most", [("f4", 69), ("f8", 195)])
 def test_chain_is_short(static, dtype, most, architecture):
     """Modelled cycles of a rotation at n = 32: 94 and 279 before it was shortened."""
     layout = emulated.engine_module("_layouts").choose(

@@ -72,7 +72,7 @@ template <typename T>
 BED_DEVICE T lower(const Batch<T>& batch, T x, bool on_diagonal) {
   if constexpr (Traits<T>::is_complex) {
     if (on_diagonal) return make<T>(real(x));
-    if (batch.conjugate) return conj(x);
+    if (batch.conjugate) return conj_exactly(x);
   }
   return x;
 }

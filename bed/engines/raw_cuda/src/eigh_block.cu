@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
       const Bits bits = magnitude_bits(value);
       largest = bits > largest ? bits : largest;
       a[i * row + j] = value;
-      a[j * row + i] = conj(value);
+      a[j * row + i] = conj_exactly(value);
     }
   });
   memory.largest[thread / 32] = largest = group_max<32>(largest);

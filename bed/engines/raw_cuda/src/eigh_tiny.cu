@@ -236,7 +236,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     rank[j] = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) rank[j] += d[i] < d[j] || (d[i] == d[j] && i < j);
-    const R w = solved ? multiply_exactly(d[j], unscale) : not_a_number<R>();
+    // Subnormal numbers were ranked as zeros; see `store_value`.
+    const R w = solved ? multiply_exactly(d[j] + R(0), unscale) : not_a_number<R>();
     overflows = overflows || magnitude_bits(w) == Format<R>::infinity;
     sorted[thread * odd<N> + rank[j]] = w;
   }

@@ -80,6 +80,16 @@ BED_DEVICE Complex<R> multiply_exactly(Complex<R> x, R y) {
   return {multiply_exactly(x.re, y), multiply_exactly(x.im, y)};
 }
 
+// The conjugate of a number that is not scaled yet: a negation flushes subnormal ones.
+template <typename R>
+BED_DEVICE R conj_exactly(R x) {
+  return x;
+}
+template <typename R>
+BED_DEVICE Complex<R> conj_exactly(Complex<R> x) {
+  return {x.re, multiply_exactly(x.im, R(-1))};
+}
+
 template <typename R>
 BED_DEVICE R not_a_number();
 template <>

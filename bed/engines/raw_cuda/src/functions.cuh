@@ -97,7 +97,8 @@ BED_DEVICE R log_difference(R a, R b) {
 // eᵃ (1 − e⁻ᵈ)/d with d = a − b ≥ 0.
 template <typename R>
 BED_DEVICE R exp_difference(R a, R b) {
-  if (a == b) return exp(a);
+  // Of less than rounding, and of subnormal ones expm1 need not have all digits.
+  if (a - b < Limits<R>::eps) return exp(a);
   const R d = a - b < Range<R>::huge ? a - b : Range<R>::huge;
   const R rest = -expm1(-d) / d;
   if (magnitude(a) < Range<R>::exp_range) return exp(a) * rest;

@@ -103,7 +103,7 @@ BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
         const Bits bits = magnitude_bits(x[u][c]);
         largest = bits > largest ? bits : largest;
         stage[i * L::row_length + j] = x[u][c];
-        stage[j * L::row_length + i] = conj(x[u][c]);
+        stage[j * L::row_length + i] = conj_exactly(x[u][c]);
       }
     }
   }

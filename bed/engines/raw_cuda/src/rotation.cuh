@@ -72,16 +72,20 @@ struct Chain {
     const bool turn = square > Limits<R>::negligible;
     const R kept = diagonal - shift;
     const R mixed = (next_diagonal - kept) * f + g * (b + b);
-    const R bulge = f * next_off_diagonal;
+    // In graded matrices the product is less than what it is divided by can be: it is
+    // taken times a power of two.
+    const R bulge = f * (next_off_diagonal * Limits<R>::lift);
     const R unmoved = turn ? b : -b;
 
-    const R inverse = refined(turn ? with_sign_of(seed, g) : R(0), seed, square);
+    const R start = turn ? with_sign_of(seed, g) : R(0);
+    const R inverse = refined(start, seed, square);
+    const R lowered = refined(start * (1 / Limits<R>::lift), seed, square);
     const R r = mixed * inverse, cosine = g * inverse;
     s = f * inverse;
     c = turn ? cosine : R(1);
     shift = s * r;
     g = cosine * r - unmoved;
-    f = bulge * inverse;
+    f = bulge * lowered;
     b = c * next_off_diagonal;
     return {square * inverse, kept + shift};
   }

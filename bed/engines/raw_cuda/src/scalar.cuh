@@ -38,6 +38,7 @@ struct Limits<float> {
   static constexpr float negligible = 0x1p-102f;  // smallest normal / eps
   static constexpr float floor = 0x1p-51f;        // its root: what is smaller drops
   static constexpr float smallest = 0x1p-126f;    // normal
+  static constexpr float lift = 0x1p64f;  // times floor times the smallest is normal
 };
 template <>
 struct Limits<double> {
@@ -45,6 +46,7 @@ struct Limits<double> {
   static constexpr double negligible = 0x1p-969;
   static constexpr double floor = 0x1p-484;
   static constexpr double smallest = 0x1p-1022;
+  static constexpr double lift = 0x1p512;
 };
 
 // Parts of a number; the imaginary part of a real one is zero.

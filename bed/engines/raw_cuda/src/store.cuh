@@ -30,9 +30,10 @@ template <typename T>
 BED_DEVICE bool store_value(const Batch<T>& batch, long long index, int rank,
                             RealOf<T> value, const Outcome& outcome) {
   using R = RealOf<T>;
-  const R w = outcome.solved()
-                  ? multiply_exactly(value, power_of_two<R>(outcome.scaling.exponent))
-                  : not_a_number<R>();
+  // Where subnormal numbers are flushed they were ranked as zeros: the sum makes them
+  // so.
+  const R flushed = value + R(0), factor = power_of_two<R>(outcome.scaling.exponent);
+  const R w = outcome.solved() ? multiply_exactly(flushed, factor) : not_a_number<R>();
   batch.w[index * batch.n + rank] = w;
   return magnitude_bits(w) == Format<R>::infinity;
 }

@@ -1,0 +1,99 @@
+"""The fused kernels at every scale, where float32 is flushed to zero and above."""
+
+import numpy as np
+import pytest
+
+import emulated
+from bed import Status
+from bed.testing.matrices import DTYPES, random_hermitian
+
+pytestmark = pytest.mark.skipif(
+    emulated.ENGINE.missing() is not None, reason=str(emulated.ENGINE.missing())
+)
+
+# Of the largest entry; the last ones leave room for the eigenvalues.
+EXPONENTS = {
+    4: (-149, -148, -140, -130, -127, -126, -125, -102, -64, 0, 64, 120, 123),
+    8: (-1074, -1040, -1023, -1022, -1021, -960, -500, 0, 500, 1019),
+}
+# Sizes of every kind of kernel, and a few beside them.
+SIZES = (1, 2, 3, 4, 8, 9, 12, 17, 24, 33, 50)
+
+
+def _scaled(rng, n, dtype, exponent):
+    """Random matrices with entries up to 2^exponent, rounded to the dtype."""
+    wide = random_hermitian(rng, (3, n, n), "c16" if dtype[0] == "c" else "f8")
+    largest = np.maximum(abs(wide.real), abs(wide.imag)).max(axis=(1, 2), keepdims=True)
+    with np.errstate(under="ignore"):
+        a = (wide / largest * np.ldexp(1.0, exponent)).astype(dtype)
+    return a
+
+
+def _assert_right(a, uplo):
+    """Within 8·n·eps of the largest entry, and one of the smallest numbers.
+
+    The matrix is scaled by a power of two to where double precision is exact enough.
+    """
+    n, limits = a.shape[-1], np.finfo(a.dtype)
+    # By two factors, of which each is a number.
+    lift = np.ldexp(1.0, -int(np.frexp(abs(a).max() or 1)[1]) // 2)
+    w, v, status = emulated.eigh(a, uplo)
+    assert not status.any()
+    assert np.all(np.diff(w) >= 0)
+    wide, v = a.astype("c16") * lift * lift, v.astype("c16")
+    w = w.astype("f8") * lift * lift
+    smallest = float(limits.smallest_subnormal) * lift * lift
+    unit = n * float(limits.eps) * abs(wide).max(axis=(1, 2))[:, None]
+    bound = 8 * unit + smallest
+    assert (abs(w - np.linalg.eigvalsh(wide)) <= bound).all()
+    residual = abs(wide @ v - v * w[:, None]).max(axis=(1, 2))[:, None]
+    assert (residual <= bound + smallest * n).all()
+    orthogonality = abs(v.conj().swapaxes(1, 2) @ v - np.eye(n)).max()
+    assert orthogonality <= 8 * n * float(limits.eps)
+
+
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", SIZES)
+def test_every_scale(rng, n, dtype, uplo):
+    real = np.dtype(dtype).type(0).real.itemsize
+    exponents = EXPONENTS[real]
+    if n > 12:  # what takes long is what is subnormal, and one at each end
+        exponents = [e for e in exponents if e < -100] if real == 4 else exponents[::4]
+    for exponent in exponents:
+        _assert_right(_scaled(rng, n, dtype, exponent), uplo)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", sorted(set(range(1, 65)) - set(SIZES)))
+def test_tiny_numbers_of_every_size(rng, n, dtype, uplo):
+    real = np.dtype(dtype).type(0).real.itemsize
+    for exponent in EXPONENTS[real][1::4]:
+        _assert_right(_scaled(rng, n, dtype, exponent), uplo)
+
+
+@pytest.mark.parametrize("n", [3, 9, 20, 40])
+def test_a_subnormal_eigenvalue_is_in_its_place(n):
+    """As comparisons flush, 2⁻¹²⁸ counts as zero, and is one."""
+    d = np.zeros(n, "f4")
+    d[0], d[2] = 2.0**-128, 2
+    w, _, status = emulated.eigh(np.diag(d)[None])
+    assert not status.any()
+    assert w[0].tolist() == [*[0.0] * (n - 1), 2.0]
+
+
+@pytest.mark.parametrize("n", [4, 9, 20, 40, 64])
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_graded_matrices_converge(dtype, n):
+    """The bulge that a sweep chases gets as small as the product of many entries."""
+    i = np.arange(n)
+    d, e = 10.0 ** (i / 2 - n), 10.0 ** (i[1:] / 2 - n)
+    a = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
+    for each in (a / a.max(), a[::-1, ::-1] / a.max()):
+        rounded = each.astype(dtype)
+        w, _, status = emulated.eigh(rounded[None])
+        assert status.tolist() == [Status.OK]
+        exact = np.linalg.eigvalsh(rounded.astype("c16"))
+        assert abs(w[0] - exact).max() <= 8 * n * np.finfo(dtype).eps
