@@ -42,23 +42,18 @@ __global__ void reverse_block(const float* in, float* out) {
   out[i] = s[n - 1 - i];
 }
 
-// Warp 0 hands 32 numbers at a time to the other warps, which add them up: without the
+// Warp 0 hands 32 numbers at a time to all warps, which add them up: without the
 // barrier it overwrites what a late warp has not read.
 __global__ void hand_over(const float* in, float* out, int steps) {
   BED_DYNAMIC_SHARED(raw);
   float* s = reinterpret_cast<float*>(raw);
-  const int n = blockDim.x, lane = threadIdx.x % warpSize;
+  const int lane = threadIdx.x % warpSize;
   float sum = 0;
   for (int step = 0; step < steps; ++step) {
-    if (threadIdx.x < warpSize) {
-      if (step) BARRIER(bed_bar_sync(2, n));
-      s[lane] = in[step * warpSize + lane];
-      bed_bar_arrive(1, n);
-    } else {
-      bed_bar_sync(1, n);
-      sum += s[lane];
-      BARRIER(bed_bar_arrive(2, n));
-    }
+    if (threadIdx.x < warpSize) s[lane] = in[step * warpSize + lane];
+    __syncthreads();
+    sum += s[lane];
+    BARRIER(__syncthreads());
   }
   out[threadIdx.x] = sum;
 }
