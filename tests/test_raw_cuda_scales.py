@@ -5,11 +5,14 @@ import pytest
 
 import emulated
 from bed import Status
-from bed.testing.matrices import DTYPES, random_hermitian
+from bed.testing.checks import assert_eigh, assert_same_bits
+from bed.testing.matrices import DTYPES, random_hermitian, zoo
 
 pytestmark = pytest.mark.skipif(
     emulated.ENGINE.missing() is not None, reason=str(emulated.ENGINE.missing())
 )
+
+layouts = emulated.engine_module("_layouts")
 
 # Of the largest entry; the last ones leave room for the eigenvalues.
 EXPONENTS = {
@@ -97,3 +100,50 @@ def test_graded_matrices_converge(dtype, n):
         assert status.tolist() == [Status.OK]
         exact = np.linalg.eigvalsh(rounded.astype("c16"))
         assert abs(w[0] - exact).max() <= 8 * n * np.finfo(dtype).eps
+
+
+# --- the zoo on several devices ---------------------------------------------
+
+# Of the largest eigenvalue, as frexp has it, for float32 and float64.
+TOPS = {4: (-148, -140, -125, -102, 0, 127), 8: (-1073, -1060, -1021, -960, 0, 1023)}
+# Devices approximate differently; a warp is held back on each.
+DEVICES = range(3)
+
+
+def _zoo(n, dtype, rng, top):
+    """Members whose largest eigenvalue is in [1/2, 1)·2^top, but for what is zero."""
+    real = np.finfo(dtype).dtype
+    for member in zoo(n, dtype, rng):
+        by = top - int(np.frexp(abs(member.w).max())[1])
+        parts = np.ldexp(member.a.view(real).astype("g"), by)
+        yield member.name, parts.astype(real).view(dtype)
+
+
+def _assert_zoo(rng, n, dtype, uplo):
+    layout = layouts.choose(n, np.dtype(dtype), eigenvectors=True)
+    warps = layout.threads // 32
+    for top in TOPS[np.finfo(dtype).dtype.itemsize]:
+        with np.errstate(under="ignore"):
+            names, members = zip(*_zoo(n, dtype, rng, top), strict=True)
+        a = np.stack(members)
+        for device in DEVICES:
+            with emulated.launches(device=device):
+                w, v, status = emulated.eigh(a, uplo)
+            assert not status.any()
+            assert_eigh(a, w, v, uplo=uplo, names=names)
+            with emulated.launches(device=device, held=(device - 1) % warps):
+                assert_same_bits(emulated.eigh(a, uplo), (w, v, status))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [3, 9, 17])
+def test_the_zoo_at_every_scale(rng, n, dtype):
+    _assert_zoo(rng, n, dtype, "LU"[n % 2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", range(1, 65))
+def test_the_zoo_at_every_scale_and_size(rng, n, dtype, uplo):
+    _assert_zoo(rng, n, dtype, uplo)
