@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import bed
 import cuda_emulator
@@ -28,6 +29,11 @@ from cuda_emulator import Buffer
 SOURCES = Path(bed.__file__).parent / "engines" / "raw_cuda" / "src"
 
 HOST_COPY = "raw_cuda_on_the_host"
+
+needs_emulator = pytest.mark.skipif(
+    cuda_emulator.missing() is not None,
+    reason=f"the CUDA emulator {cuda_emulator.missing()}",
+)
 
 # Bytes of shared memory that a block may have; the last one counts.
 SHARED = [99 * 1024]

@@ -154,38 +154,30 @@ def test_quick_looks_at_every_kernel(tmp_path):
     for kind in ("residual", "orthogonality", "values", "root", "gradient"):
         assert 0 < worst[kind]["float32"] <= 32
     # Of the engine alone, and of its functions.
-    for change in (WRONG_VECTORS, WRONG_GRADIENTS):
-        folder = tmp_path / str(len(change))
+    changes = {
+        "eigh": "if result[1] is not None: result[1][-1] *= 1.01",
+        "spectral_vjp": "result *= 1.01",
+    }
+    for name, statement in changes.items():
+        folder, change = tmp_path / name, _wrong(name, statement)
         assert run(folder, "--quick", "--minutes", "5", change=change).returncode == 1
         assert report(folder)[0]["parts"][1]["state"] == "failed"
 
 
-WRONG_VECTORS = """
+def _wrong(name, change):
+    """Code that changes what the fused engine's function returns."""
+    return f"""
 from bed.engines import get
-engine = get("raw_cuda").load()
+right = get("raw_cuda").load("{name}")
 
 def wrong(*arguments, **options):
-    w, v, status = engine(*arguments, **options)
-    if v is not None:
-        v[-1] *= 1.01
-    return w, v, status
+    result = right(*arguments, **options)
+    {change}
+    return result
 
 Engine, load = type(get("raw_cuda")), type(get("raw_cuda")).load
 Engine.load = lambda self, name="eigh": (
-    wrong if (self.name, name) == ("raw_cuda", "eigh") else load(self, name)
-)
-"""
-
-WRONG_GRADIENTS = """
-from bed.engines import get
-gradient = get("raw_cuda").load("spectral_vjp")
-
-def wrong(*arguments, **options):
-    return 1.01 * gradient(*arguments, **options)
-
-Engine, load = type(get("raw_cuda")), type(get("raw_cuda")).load
-Engine.load = lambda self, name="eigh": (
-    wrong if (self.name, name) == ("raw_cuda", "spectral_vjp") else load(self, name)
+    wrong if (self.name, name) == ("raw_cuda", "{name}") else load(self, name)
 )
 """
 

@@ -58,6 +58,17 @@ def test_compiles_within_its_registers(static, layout, dtype, architecture):
     assert compiled.seconds <= (SECONDS_SMALL if n <= 32 else SECONDS_LARGE) * CROWDED
 
 
+@pytest.fixture
+def oldest(static):
+    """Version of the oldest compiler that is supported."""
+    version = min(static.compilers())
+    if version > OLDEST:
+        pytest.skip(
+            "needs the oldest NVRTC: pip install nvidia-cuda-nvrtc-cu12==12.4.*"
+        )
+    return version
+
+
 def _of_each_source():
     """Of each file and dtype one kernel, which is not its smallest."""
     found = {}
@@ -71,25 +82,17 @@ def _of_each_source():
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("layout", list(_of_each_source()))
-def test_the_oldest_compiler_takes_them(static, layout, architecture):
+def test_the_oldest_compiler_takes_them(static, oldest, layout, architecture):
     """With what CuPy adds to the flags; up to 12.8 none may be there twice."""
-    oldest = min(static.compilers())
-    if oldest > OLDEST:
-        pytest.skip(
-            "needs the oldest NVRTC: pip install nvidia-cuda-nvrtc-cu12==12.4.*"
-        )
     encoding = locale.getpreferredencoding(False)
     compiled = static.compile_kernel(layout, architecture, oldest)
     assert locale.getpreferredencoding(False) == encoding
     assert compiled.registers > 0 and compiled.spill_bytes <= 32
 
 
-def test_a_flag_that_is_given_twice_is_seen_by_the_oldest_compiler(static, monkeypatch):
-    oldest = min(static.compilers())
-    if oldest > OLDEST:
-        pytest.skip(
-            "needs the oldest NVRTC: pip install nvidia-cuda-nvrtc-cu12==12.4.*"
-        )
+def test_a_flag_that_is_given_twice_is_seen_by_the_oldest_compiler(
+    static, oldest, monkeypatch
+):
     layout = next(_of_each_source()).values[0]
     monkeypatch.setattr(static, "OPTIONS", (*static.OPTIONS, "-default-device"))
     with pytest.raises(static.CompileError, match="more than once"):

@@ -13,16 +13,11 @@ from bed import Status
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian
 from cuda_emulator import Buffer, EmulatorError
+from emulated import needs_emulator
 
 layouts = emulated.engine_module("_layouts")
 module = emulated.engine_module("_module")
 launcher = emulated.engine_module("eigh")
-
-needs_emulator = pytest.mark.skipif(
-    cuda_emulator.missing() is not None,
-    reason=f"the CUDA emulator {cuda_emulator.missing()}",
-)
-
 
 # --- sources ----------------------------------------------------------------
 

@@ -8,9 +8,7 @@ from bed import Status
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian, zoo
 
-pytestmark = pytest.mark.skipif(
-    emulated.ENGINE.missing() is not None, reason=str(emulated.ENGINE.missing())
-)
+pytestmark = emulated.needs_emulator
 
 layouts = emulated.engine_module("_layouts")
 

@@ -24,7 +24,9 @@ SIZES = (3, 4, 8, 16, 32)
 # them, and the time is scaled.
 FEW = 50
 # More than for other tables: backward passes of torch differ from call to call.
-ROUNDS, ENOUGH, TURN = 21, 8.0, 0.02
+ROUNDS, ENOUGH = 21, 8.0
+# Seconds that a call has in a round, about as long as the longest peers take.
+TURN = 0.02
 # In n·eps of the largest number: rounding in small eigenvalues and gaps stays below.
 WRONG = 1000
 

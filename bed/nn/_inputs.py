@@ -29,6 +29,12 @@ def raise_unless_channels(x: torch.Tensor, name: str = "input", axes: int = 2) -
         )
 
 
+def raise_unless_one(num_groups: int | None, group_size: int | None) -> None:
+    """One of both ways to tell the groups."""
+    if (num_groups is None) == (group_size is None):
+        raise ValueError("pass num_groups or group_size, and not both")
+
+
 def groups_of(
     channels: int, num_groups: int | None = None, group_size: int | None = None
 ) -> tuple[int, int]:
@@ -39,8 +45,7 @@ def groups_of(
     ValueError
         Both or none were given, or it does not divide the number of channels.
     """
-    if (num_groups is None) == (group_size is None):
-        raise ValueError("pass num_groups or group_size, and not both")
+    raise_unless_one(num_groups, group_size)
     name = "num_groups" if group_size is None else "group_size"
     given = num_groups if group_size is None else group_size
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:

@@ -9,7 +9,7 @@ Transformation", CVPR 2019.
 import torch
 from torch import nn
 
-from ._inputs import number_from_zero
+from ._inputs import number_from_zero, raise_unless_one
 from ._roots import raise_unless_method
 from .functional import wct
 
@@ -56,8 +56,7 @@ class WCT(nn.Module):
         dtype=None,
     ) -> None:
         super().__init__()
-        if (num_groups is None) == (group_size is None):
-            raise ValueError("pass num_groups or group_size, and not both")
+        raise_unless_one(num_groups, group_size)
         raise_unless_method(gradient, degree)
         self.num_groups, self.group_size = num_groups, group_size
         self.eps = number_from_zero(eps, "eps")

@@ -2,8 +2,8 @@
 
 The files of the solver work on blocks: one matrix in each lane of a SIMD vector. What a
 vector is stands in `_simd`, its complex twin in `_complex`, arrays of both in
-`_vector_array`; `_workspace`, `_load` and `_store` lead from a batch to blocks and
-back.
+`_vector_array`, and where their memory comes from in `_memory`; `_workspace`, `_load`
+and `_store` lead from a batch to blocks and back.
 """
 
 from ._cache import kept_on_disk

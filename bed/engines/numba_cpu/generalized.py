@@ -70,7 +70,7 @@ def _reduce_block(start, count, arrays, work, const):
     The latter where eigenvectors are wanted. `factors` are two numbers by which
     eigenvalues are multiplied in the end, and `codes` say what is wrong already.
     """
-    n, has_v, _, lower, a, b, factor, factors, codes, _, c, _ = arrays
+    _, n, has_v, lower, a, b, factor, factors, codes, _, c, _ = arrays
     planes, matrix, d, e = work.planes, work.matrix, work.d, work.e
     load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
@@ -204,7 +204,7 @@ def _congruence(matrix, n, inverse, column, const):
 @kernel
 def _transform_block(start, count, arrays, work, const):
     """After `eigh`: eigenvalues of the pair, and eigenvectors where they are wanted."""
-    n, has_v, _, _, _, _, factor, factors, codes, w, v, status = arrays
+    _, n, has_v, _, _, _, factor, factors, codes, w, v, status = arrays
     for k in range(start, start + count):
         for i in range(n):
             x = w[k, i] * factors[k, 0] * factors[k, 1] + const.zero
@@ -248,7 +248,7 @@ def _solve_block(start, count, arrays, work, const):
 
     Of both together, which share what they are compiled with.
     """
-    if arrays[2]:
+    if arrays[0]:
         _reduce_block(start, count, arrays, work, const)
     else:
         _transform_block(start, count, arrays, work, const)
@@ -263,7 +263,7 @@ def _build(width):
         n, has_v = a.shape[1], factor.size > 0
         pair, kept = (as_rows(a), as_rows(b)), (as_rows(factor), as_rows(factors))
         results = as_rows(codes), as_rows(w), as_rows(v), as_rows(status)
-        arrays = n, has_v, reducing, lower, *pair, *kept, *results
+        arrays = reducing, n, has_v, lower, *pair, *kept, *results
         solve(start, stop, n, a, w, arrays)
 
     return eigh_generalized_batch
