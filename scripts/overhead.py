@@ -111,7 +111,7 @@ def single_matrices(runs: int) -> None:
     show(f"{'float64':24}{'bed':>10}{'check':>10}{'numpy':>10}{'ratio':>10}")
     for name, (ours, checked, numpys) in medians(named, runs).items():
         times = f"{ours:10.2f}{checked:10.2f}{numpys:10.2f}"
-        show(f"{name:24}{times}{numpys / ours:10.2f}")
+        show(f"{name:24}{times}{numpys / ours:10.3g}")
 
 
 def verdict(name: str, overhead: float | None, limit: float) -> bool:
