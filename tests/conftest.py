@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,13 @@ def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
     reason = no_gpu()
+    cases = Counter()  # of every sweep, so far
     for item in items:
+        if sweep := item.get_closest_marker("sweep"):
+            case = SEED + cases[item.function]
+            cases[item.function] += 1
+            if case % sweep.args[0]:
+                item.add_marker("slow")
         options = item.callspec.params if hasattr(item, "callspec") else {}
         engines = {str(options.get(name)) for name in ("driver", "steady_driver")}
         n = options.get("n")

@@ -62,6 +62,7 @@ def _top_projector(x):
     return v[..., :, None] * jnp.conj(v[..., None, :])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [*DTYPES, "f2", "i4", "u1", "bool"])
 @pytest.mark.parametrize(
     "shape", [(3, 3), (4, 5, 5), (2, 3, 1, 1), (0, 3, 3), (2, 0, 0)]
@@ -119,6 +120,7 @@ def test_nested_vmap_over_any_axes(rng):
     assert_same_bits(_host(jax.jit(twice)(inside)), tuple(bed.eigh(a)))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_gradient_is_that_of_jax(rng, dtype, wrap):
@@ -223,6 +225,7 @@ def _masked(name, **options):
     return loss
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("name", FAILED)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -79,6 +79,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "words, told",
     [
@@ -106,6 +107,7 @@ def test_help_of_the_scripts(console, name):
     assert f"usage: {name}.py" in console[0](ROOT / "scripts" / f"{name}.py", "--help")
 
 
+@pytest.mark.sweep(2)
 def test_what_scripts_print(console):
     run, times, _ = console
     pytest.importorskip("torch")

@@ -178,6 +178,7 @@ def _assert_right(function, points, got, sizes=None):
         assert error <= allowed * spacing, f"{what}, {float(error / spacing):.3g} eps"
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("function", [*ROOTS, EXP, *POWERS, *WHOLE], ids=_label)
@@ -219,6 +220,7 @@ def test_arguments_of_all_signs(rng, monkeypatch, function, order, dtype):
         _assert_right(function, points, got, sizes)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def _relative_to(driver):
     return "spectral" if driver in SPECTRAL else "entry"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_zoo(driver, rng, n, dtype):
@@ -41,6 +42,7 @@ def test_zoo(driver, rng, n, dtype):
         assert_eigh(a, w, None, exact, uplo, names, _relative_to(driver))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_planted_spectra_at_every_scale(driver, rng, n, dtype):

@@ -35,6 +35,7 @@ def _counts(n):
 # --- results ------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 16, 24, 33, 64])
 def test_zoo(driver, rng, n, dtype):
@@ -52,6 +53,7 @@ def test_zoo(driver, rng, n, dtype):
             _assert_extremal(a, w, v, exact[:, part], uplo, names)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
 def test_clusters_at_every_scale(driver, rng, dtype, scale):

@@ -33,6 +33,7 @@ def _top(x):
     return (w**3).sum() + (weights * p).real.sum()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("which", ENDS)
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -186,6 +187,7 @@ def jnp():
     jax.config.update("jax_enable_x64", before)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("which", ENDS)
 def test_jax_transforms(rng, jnp, dtype, which):

@@ -67,6 +67,7 @@ def test_what_is_known_by_name_comes_out(rng, given, dtype):
     _assert_close(both(lambda a: _value(a, *GIVEN[given])), both(bed.logm))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("mapped", [False, True], ids=["", "vmap"])
 @pytest.mark.parametrize("modes", ["fwd rev", "rev fwd", "rev rev", "fwd fwd"])
 def test_hessian_in_the_matrix_and_in_what_is_closed_over(rng, modes, mapped):

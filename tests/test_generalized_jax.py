@@ -36,6 +36,7 @@ def solve(x, y, **options):
     return tuple(bed.eigh((x + x.conj().mT) / 2, b=b, signs="max", **options))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DOUBLE)
 def test_derivatives_in_every_mode(rng, dtype):
     from jax.test_util import check_grads
@@ -95,6 +96,7 @@ def test_compiled_the_bits_are_the_same(rng, dtype):
         jax.jit(lambda a: bed.eigvalsh(a, b=b, check=True))(a)
 
 
+@pytest.mark.slow
 def test_values_alone_and_their_second_derivatives(rng):
     """Σ w² is tr (B⁻¹A)²."""
     a, b = pair(rng, "f8")

@@ -178,6 +178,7 @@ def test_phases_inside_compile(rng):
     torch._dynamo.reset()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_jax_gives_nan_for_a_loss_of_phases(rng, wrap):
     x = separated(rng, "c16", (4,)).numpy()
@@ -194,6 +195,7 @@ def test_jax_gives_nan_for_a_loss_of_phases(rng, wrap):
     assert jnp.isnan(per_matrix).all()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["f8", "c8", "c16"])
 def test_jax_losses_without_phases_pass(rng, dtype):
     x = separated(rng, dtype, (3,)).numpy()

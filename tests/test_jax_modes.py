@@ -45,17 +45,12 @@ def _every_derivative(solve, a, **options):
     jax.jvp(jax.grad(loss), (a,), (a,))
 
 
-SLOW = pytest.mark.slow
-
-
 def _separated(rng, dtype):
     return jnp.asarray(planted(rng, np.arange(-1, 2) + rng.random((2, 3)) / 2, dtype))
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["f4", pytest.param("f8", marks=SLOW), pytest.param("c8", marks=SLOW), "c16"],
-)
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("solve", [bed.eigh, bed.jax.eigh], ids=["bed", "bed.jax"])
 def test_strict_promotion(rng, strict, dtype, solve):
     with xla_on_cpu.x64():
@@ -64,11 +59,13 @@ def test_strict_promotion(rng, strict, dtype, solve):
         _every_derivative(solve, a, check_phase=True)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gradient", METHODS)
 def test_strict_promotion_in_every_method(rng, strict, gradient):
     _every_derivative(bed.eigh, _separated(rng, "c8"), gradient=gradient, degree=2)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "i4", "u1", "bool"])
 @pytest.mark.parametrize("module", [bed, bed.jax], ids=["bed", "bed.jax"])
 def test_strict_promotion_of_other_dtypes(x64, strict, dtype, module):
@@ -82,6 +79,7 @@ def test_strict_promotion_of_other_dtypes(x64, strict, dtype, module):
         jax.jvp(module.eigvalsh, (a,), (a,))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", ["rank", "leaks"])
 def test_ranks_and_leaks(rng, mode):
     a = _separated(rng, "c8")

@@ -102,6 +102,7 @@ def test_a_flag_that_is_given_twice_is_seen_by_the_oldest_compiler(
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", ["tiny", "group", "chase", "block"])
 def test_shared_memory_is_the_same_for_every_architecture(

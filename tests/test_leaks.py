@@ -154,6 +154,7 @@ def test_nothing_is_left_behind(a, kind):
     assert not _too_much(growth), growth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_that_is_kept_would_be_seen(a, kind):
     """The smaller of the two arrays, every time."""
@@ -182,6 +183,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_smallest_loss_would_be_seen(a, name):
     kept, call = [], _numpy(a)

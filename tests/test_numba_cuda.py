@@ -122,6 +122,7 @@ def spilled_bytes(ptx):
     return sum(map(int, spills))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kernel", ["tridiagonalize", "back_transform", "qr_iteration"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_compile(launchers, compile_launches, rng, dtype, kernel):
@@ -145,6 +146,7 @@ def test_kernels_compile(launchers, compile_launches, rng, dtype, kernel):
         assert spilled_bytes(ptx) == 0
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_of_functions_compile(launchers, compile_launches, rng, dtype):
     """With the arguments that they are launched with, in single precision as well."""

@@ -176,6 +176,7 @@ def phase_dependent(x, **options):
     return w, v
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_torch_differentiates_what_is_returned(rng, dtype, order):
@@ -229,6 +230,7 @@ def test_a_failed_matrix_has_gradient_zero_under_torch(rng):
     assert (g[1] == 0).all() and torch.isfinite(torch.view_as_real(g)).all()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_jax_differentiates_what_is_returned(rng, dtype, order):

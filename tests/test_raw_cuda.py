@@ -226,6 +226,7 @@ def test_matrices_in_one_piece_are_read_as_others_are(rng, n, dtype):
             assert_same_bits(emulated.eigh(form, uplo), expected)
 
 
+@pytest.mark.slow
 @needs_emulator
 def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
     """Without one of the barriers of the reduction, results are wrong or refused."""

@@ -53,6 +53,7 @@ def _assert_right(a, uplo):
     assert orthogonality <= 8 * n * float(limits.eps)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -130,6 +131,7 @@ def _assert_zoo(rng, n, dtype, uplo, top, device):
     return a, (w, v, status)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 9, 17])
 def test_the_zoo_at_every_scale(rng, n, dtype):

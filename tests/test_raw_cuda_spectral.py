@@ -49,6 +49,7 @@ def run(name, *arguments, **options):
 # --- values -----------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_values_and_gradients(rng, n, dtype):
@@ -301,6 +302,7 @@ def test_codes_are_those_of_the_kernel():
     assert len(names) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [PRODUCTS, GRADIENTS])
 @pytest.mark.parametrize("n", [3, 6])
 def test_a_race_in_the_kernels_is_seen(tmp_path, rng, name, n):

@@ -40,6 +40,7 @@ def _assert_reduced(a, d, e, q, uplo):
     assert abs(qh @ q - np.eye(n)).max() <= PROMISE * n * np.finfo(real).eps
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_reduction_of_the_zoo(rng, n, dtype):
@@ -48,6 +49,7 @@ def test_reduction_of_the_zoo(rng, n, dtype):
         _assert_reduced(a, *bed.tridiagonalize(a, uplo), uplo)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(
     "n", [pytest.param(n, marks=[pytest.mark.slow] if n > 33 else []) for n in SIZES]

@@ -283,6 +283,7 @@ INSIDE = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("call", INSIDE)
 def test_a_first_call_inside_torch_compile_leaves_bed_usable(call):
     """On ways on which the compiler looks into what it cannot compile."""

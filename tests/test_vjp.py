@@ -81,6 +81,7 @@ def test_central_differences_with_50_digits(rng, asarray, dtype):
     assert abs(forward - truth) <= bound
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("gradient", METHODS)
 def test_backward_is_the_adjoint_of_forward(rng, asarray, dtype, gradient):
@@ -100,6 +101,7 @@ def test_backward_is_the_adjoint_of_forward(rng, asarray, dtype, gradient):
     assert (g == g.conj().swapaxes(-1, -2)).all()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_alone_are_exact(rng, asarray, dtype, gradient):
@@ -134,6 +136,7 @@ def test_projector_of_a_close_pair(rng, asarray, dtype, gap):
         assert _size(g - truth) <= 50 * eps * _size(c)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_finite_everywhere(rng, asarray, dtype, gradient):
