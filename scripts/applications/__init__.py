@@ -1,0 +1,1 @@
+"""The applications for which batches of small matrices are decomposed in training."""

@@ -1,0 +1,188 @@
+"""What the applications share: their options, the loop of a training, its clock."""
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from _checkpoint import Checkpoint
+
+from bed._console import ArgumentParser, progress
+from bed.engines._threads import thread_count
+
+# Columns of a table that differ from run to run.
+TIMES = ("seconds", "root_ms")
+
+
+def argument_parser(name: str, text: str) -> ArgumentParser:
+    """The options of all applications; each adds its own."""
+    parser = ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--smoke", action="store_true", help="seconds, on generated pictures")
+    add("--data", help="where the pictures are; else the variable BED_DATA")
+    add("--device", default="cpu", help="of torch, as cpu or cuda")
+    add("--out", type=Path, default=Path("build/applications") / name)
+    add("--seed", type=int, default=0)
+    add("--epochs", type=int)
+    add("--batch", type=int, help="pictures of a step")
+    add("--every", type=int, default=50, help="steps from checkpoint to checkpoint")
+    return parser
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Check the device, and use the threads that bed uses."""
+    if torch.device(options.device).type == "cuda" and not torch.cuda.is_available():
+        raise SystemExit(f"--device {options.device}: torch finds no CUDA device")
+    torch.set_num_threads(thread_count())
+
+
+class Clock:
+    """Seconds of a part of a forward pass, summed over passes.
+
+    On a CUDA device, those between events: the host does not wait at each pass.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.on_device = torch.device(device).type == "cuda"
+        self.seconds, self.passes = 0.0, 0
+        self._events: list[tuple[Any, Any]] = []
+
+    def time(self, function: Callable, *arguments: Any) -> Any:
+        """The result of a function, whose time is counted."""
+        self.passes += 1
+        if not self.on_device:
+            began = time.perf_counter()
+            result = function(*arguments)
+            self.seconds += time.perf_counter() - began
+            return result
+        events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+        events[0].record()
+        result = function(*arguments)
+        events[1].record()
+        self._events.append(events)
+        return result
+
+    def milliseconds(self) -> float | str:
+        """Of a pass in the mean, and begin again; nothing if there was none."""
+        self._add_events()
+        mean = 1e3 * self.seconds / self.passes if self.passes else ""
+        self.seconds, self.passes = 0.0, 0
+        return mean
+
+    def state_dict(self) -> dict[str, Any]:
+        self._add_events()
+        return {"seconds": self.seconds, "passes": self.passes}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seconds, self.passes = state["seconds"], state["passes"]
+
+    def _add_events(self) -> None:
+        if self._events:
+            torch.cuda.synchronize()
+            self.seconds += sum(a.elapsed_time(b) for a, b in self._events) / 1e3
+            self._events.clear()
+
+
+@dataclass
+class Training:
+    """A model and how it is trained.
+
+    `batches` is iterated once an epoch, and its items are passed to `loss`. `rate` is
+    the learning rate at a step, counted from 0. `test` returns columns of a table.
+    """
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    batches: Any
+    loss: Callable[..., torch.Tensor]
+    rate: Callable[[int], float]
+    test: Callable[[], dict[str, Any]]
+    clock: Clock = field(default_factory=Clock)
+
+
+def fit(
+    training: Training, epochs: int, checkpoint: Checkpoint, every: int, title: str = ""
+) -> list[dict[str, Any]]:
+    """Train, from where the checkpoint is if there is one; a row for every epoch.
+
+    A training whose loss is not finite ends there, with NaN in its last row.
+    """
+    parts = {
+        "model": training.model,
+        "optimizer": training.optimizer,
+        "batches": training.batches,
+        "clock": training.clock,
+    }
+    fresh = {"rows": [], "step": 0, "loss": 0.0, "seconds": 0.0, "finished": False}
+    record = checkpoint.load(parts) or fresh
+    while not record["finished"]:
+        began, before = time.perf_counter(), record["seconds"]
+        training.model.train()
+        of_epoch = len(training.batches)
+        for batch in bar(training.batches, f"{title} {len(record['rows']) + 1}"):
+            _step(training, batch, record)
+            record["seconds"] = before + time.perf_counter() - began
+            if not math.isfinite(record["loss"]):
+                break
+            if record["step"] % every == 0:
+                checkpoint.save(parts, record)
+        diverged = not math.isfinite(record["loss"])
+        tested = training.test()
+        row = {"epoch": len(record["rows"]) + 1, "loss": record["loss"] / of_epoch}
+        row |= dict.fromkeys(tested, math.nan) if diverged else tested
+        row |= {"seconds": record["seconds"], "root_ms": training.clock.milliseconds()}
+        record["rows"].append(row)
+        record |= {"loss": 0.0, "seconds": 0.0}
+        record["finished"] = diverged or len(record["rows"]) == epochs
+        # Of a finished training the rows are enough.
+        checkpoint.save({} if record["finished"] else parts, record)
+    return record["rows"]
+
+
+def _step(training: Training, batch, record: dict[str, Any]) -> None:
+    for group in training.optimizer.param_groups:
+        group["lr"] = training.rate(record["step"])
+    training.optimizer.zero_grad()
+    try:
+        loss = training.loss(*batch)
+        loss.backward()
+    except torch.linalg.LinAlgError:  # torch's answer to what is not finite
+        record["loss"] = math.nan
+        return
+    training.optimizer.step()
+    record["loss"] += loss.item()
+    record["step"] += 1
+
+
+@torch.no_grad()
+def error_rate(model: torch.nn.Module, part, prepared: Callable, size: int) -> float:
+    """Percent of pictures that a model in evaluation takes for another class."""
+    model.eval()
+    wrong = 0
+    for i in range(0, len(part.labels), size):
+        found = model(prepared(part.pixels[i : i + size])).argmax(1)
+        wrong += int((found != part.labels[i : i + size]).sum())
+    return 100 * wrong / len(part.labels)
+
+
+def bar(items: Iterable, title: str) -> Iterable:
+    """The items, with a bar on a terminal that moves on."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _counted(items, title)
+    # None: only on a terminal. A resumed iteration may be shorter than its length.
+    return tqdm(items, desc=title, disable=None, leave=False)
+
+
+def _counted(items, title: str) -> Iterable:
+    for i, item in enumerate(items, 1):
+        progress(f"{title}: {i} of {len(items)}")
+        yield item
+    progress("")
