@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from applications._roots import by_eigh, by_svd, with_inverse_root
 
 import bed.nn
 from bed._config import installed_versions, processor
@@ -78,11 +79,8 @@ def line(x, groups: tuple[int, int], rounds: int) -> float:
 
 def step(x, size: int, root: Callable) -> Callable[[], None]:
     """Forward and backward of a layer with a root of its own."""
-
-    class Layer(bed.nn.ZCAWhitening2d):
-        _inverse_root = staticmethod(root)
-
-    layer = Layer(x.shape[1], group_size=size)
+    made = with_inverse_root(bed.nn.ZCAWhitening2d, root)
+    layer = made(x.shape[1], group_size=size)
     x, g = x.clone().requires_grad_(), torch.randn_like(x)
 
     def call():
@@ -98,18 +96,6 @@ def root_alone(count: int, size: int) -> Callable[[], None]:
     s = (samples @ samples.mT / (4 * size)).requires_grad_()
     g = torch.randn_like(s)
     return lambda: torch.autograd.grad(inverse_root(s), s, g)
-
-
-def by_eigh(s):
-    """S^-½ from eigenvalues of torch."""
-    w, v = torch.linalg.eigh(s)
-    return (v * w.rsqrt()[..., None, :]) @ v.mT
-
-
-def by_svd(s):
-    """S^-½ from singular values of torch."""
-    u, w, _ = torch.linalg.svd(s)
-    return (u * w.rsqrt()[..., None, :]) @ u.mT
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
 """scripts/layers_bench.py prints its table; how long anything takes is not tested."""
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-SCRIPT = Path(__file__).parents[1] / "scripts" / "layers_bench.py"
+sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("layers_bench", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module("layers_bench")
     before = torch.get_num_threads(), torch.random.get_rng_state()
     yield module
     torch.set_num_threads(before[0])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -43,49 +44,48 @@ def prepare(options: argparse.Namespace) -> None:
 
 
 class Clock:
-    """Seconds of a part of a forward pass, summed over passes.
+    """Times of a part of a forward pass.
 
     On a CUDA device, those between events: the host does not wait at each pass.
     """
 
     def __init__(self, device: str = "cpu") -> None:
         self.on_device = torch.device(device).type == "cuda"
-        self.seconds, self.passes = 0.0, 0
+        self.seconds: list[float] = []
         self._events: list[tuple[Any, Any]] = []
 
     def time(self, function: Callable, *arguments: Any) -> Any:
-        """The result of a function, whose time is counted."""
-        self.passes += 1
+        """The result of a function, whose time is kept."""
         if not self.on_device:
             began = time.perf_counter()
             result = function(*arguments)
-            self.seconds += time.perf_counter() - began
+            self.seconds.append(time.perf_counter() - began)
             return result
-        events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
-        events[0].record()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
         result = function(*arguments)
-        events[1].record()
-        self._events.append(events)
+        end.record()
+        self._events.append((begin, end))
         return result
 
     def milliseconds(self) -> float | str:
-        """Of a pass in the mean, and begin again; nothing if there was none."""
-        self._add_events()
-        mean = 1e3 * self.seconds / self.passes if self.passes else ""
-        self.seconds, self.passes = 0.0, 0
-        return mean
+        """The median of the passes, which are forgotten; nothing if there was none."""
+        self._wait()
+        found = 1e3 * median(self.seconds) if self.seconds else ""
+        self.seconds = []
+        return found
 
     def state_dict(self) -> dict[str, Any]:
-        self._add_events()
-        return {"seconds": self.seconds, "passes": self.passes}
+        self._wait()
+        return {"seconds": self.seconds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.seconds, self.passes = state["seconds"], state["passes"]
+        self.seconds = state["seconds"]
 
-    def _add_events(self) -> None:
+    def _wait(self) -> None:
         if self._events:
             torch.cuda.synchronize()
-            self.seconds += sum(a.elapsed_time(b) for a, b in self._events) / 1e3
+            self.seconds += [a.elapsed_time(b) / 1e3 for a, b in self._events]
             self._events.clear()
 
 
