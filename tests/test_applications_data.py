@@ -78,7 +78,12 @@ def test_archive_is_decoded_once(pixels, tmp_path, monkeypatch):
     assert packed.name == unpacked.name and packed.checksum() == unpacked.checksum()
 
     decoded, read_again = data.picture, []
-    monkeypatch.setattr(data, "picture", lambda x: read_again.append(x) or decoded(x))
+
+    def picture(content, name):
+        read_again.append(name)
+        return decoded(content, name)
+
+    monkeypatch.setattr(data, "picture", picture)
     assert read(None, tmp_path)[0].checksum() == packed.checksum()
     assert not read_again
     (kept,) = (tmp_path / "cache").iterdir()
@@ -127,9 +132,20 @@ def test_what_is_missing_is_told(pixels, tmp_path, monkeypatch):
     folder_of(tmp_path / "small", pixels[..., :31])
     with pytest.raises(SystemExit, match="is 32 × 31, not 32 × 32"):
         read(tmp_path / "small", tmp_path)
+    broken = folder_of(tmp_path / "broken", pixels)
+    (broken / "test" / "cat" / "0008.png").write_bytes(b"no picture")
+    with pytest.raises(SystemExit, match=r"cat/0008\.png cannot be read"):
+        read(broken, tmp_path)
     folder_of(tmp_path / "untested", pixels[:6])
     with pytest.raises(SystemExit, match="holds no test pictures"):
         read(tmp_path / "untested", tmp_path)
+
+
+def test_without_pillow_it_is_told(pixels, tmp_path, monkeypatch):
+    folder = folder_of(tmp_path / "pictures", pixels)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(SystemExit, match="pip install pillow"):
+        read(folder, tmp_path)
 
 
 def test_generated_pictures_tell_their_class():
@@ -159,6 +175,11 @@ def test_batches_go_on_from_their_state():
     orders = [torch.cat([y for _, y in expected[i : i + 5]]) for i in (0, 5)]
     assert not torch.equal(*orders)
     assert torch.equal(orders[0].bincount(), orders[1].bincount())
+
+
+def test_too_few_pictures_for_a_batch():
+    with pytest.raises(SystemExit, match="24 pictures make no batch of 25"):
+        data.Batches(data.generated(24, 8).train, 25, seed=0)
 
 
 def test_crops_and_flips():

@@ -136,6 +136,13 @@ def test_a_device_that_is_not_there(monkeypatch):
         loop.prepare(options)
 
 
+@pytest.mark.parametrize("option", ["--epochs", "--batch", "--every"])
+def test_numbers_are_positive(option, capsys):
+    with pytest.raises(SystemExit):
+        loop.argument_parser("name", "text").parse_args([option, "0"])
+    assert f"{option}: 0 is not positive" in capsys.readouterr().err
+
+
 def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(report, "find_spec", lambda name: None)
     report.curves(tmp_path / "file.png", {}, "y", "")

@@ -110,7 +110,7 @@ def test_runs_of_the_comparison():
     assert {run.seed for run in exact} == {0, 1, 2} and len(exact) == 9
     assert len(of["bed"]) - len(exact) == len(of["torch_svd"]) == 3
     assert {run.seed for run in of["batchnorm"]} == {0, 1, 2}
-    assert (options.epochs, options.width, options.gradient) == (5, 8, None)
+    assert (options.epochs, options.width, options.gradient) == (7, 8, None)
 
 
 def test_solvers_of_torch_have_their_own_gradient(tmp_path):

@@ -128,14 +128,17 @@ def generated(train: int = 512, test: int = 256, seed: int = 0) -> Images:
     return Images(_part(rows, False), _part(rows, True), "generated")
 
 
-def picture(content: bytes) -> np.ndarray:
+def picture(content: bytes, name: str = "a picture") -> np.ndarray:
     """A picture file as (height, width, 3) uint8."""
     try:
         from PIL import Image
     except ImportError:
         raise SystemExit("pictures are read with Pillow: pip install pillow") from None
-    with Image.open(io.BytesIO(content)) as image:
-        return np.asarray(image.convert("RGB"))
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return np.asarray(image.convert("RGB"))
+    except OSError as error:
+        raise SystemExit(f"{name} cannot be read: {error}") from None
 
 
 def _part(rows, of_test: bool) -> Part:
@@ -183,7 +186,7 @@ def _rows(files, source: Path) -> np.ndarray:
     for name, read in files:
         if match := _PICTURE.fullmatch(name):
             row = np.zeros(1, ROW)
-            pixels = picture(read())
+            pixels = picture(read(), name)
             if pixels.shape != (SIZE, SIZE, 3):
                 size = " × ".join(map(str, pixels.shape[:2]))
                 raise SystemExit(f"{name} in {source} is {size}, not {SIZE} × {SIZE}")
@@ -226,13 +229,15 @@ class Batches:
     """
 
     def __init__(self, part: Part, size: int, seed: int, augment: bool = True) -> None:
+        if len(part.labels) < size:
+            raise SystemExit(f"{len(part.labels)} pictures make no batch of {size}")
         self.part, self.size, self.augment = part, size, augment
         # On the host, so that all devices see the same pictures.
         self.generator = torch.Generator().manual_seed(seed)
         self.order, self.position = torch.empty(0, dtype=torch.long), 0
 
     def __len__(self) -> int:
-        """Batches of an epoch; the last one is never smaller than the others."""
+        """Full batches of an epoch; pictures that are left over are left out."""
         return len(self.part.labels) // self.size
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

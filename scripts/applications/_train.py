@@ -30,10 +30,18 @@ def argument_parser(name: str, text: str) -> ArgumentParser:
     add("--device", default="cpu", help="of torch, as cpu or cuda")
     add("--out", type=Path, default=Path("build/applications") / name)
     add("--seed", type=int, default=0)
-    add("--epochs", type=int)
-    add("--batch", type=int, help="pictures of a step")
-    add("--every", type=int, default=50, help="steps from checkpoint to checkpoint")
+    add("--epochs", type=positive)
+    add("--batch", type=positive, help="pictures of a step")
+    add("--every", type=positive, default=50, help="steps between two checkpoints")
     return parser
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
+    return number
 
 
 def prepare(options: argparse.Namespace) -> None:
