@@ -100,7 +100,7 @@ def test_killed_and_run_again(tmp_path):
 
 def test_runs_of_the_comparison():
     options = script.parse(["--plan", "reduced"])
-    found = list(script.reduced_runs(options))
+    found = list(script.runs(options))
     assert len(found) == len({run.name for run in found}) == 24
     of = {
         solver: [run for run in found if run.solver == solver]
@@ -110,7 +110,11 @@ def test_runs_of_the_comparison():
     assert {run.seed for run in exact} == {0, 1, 2} and len(exact) == 9
     assert len(of["bed"]) - len(exact) == len(of["torch_svd"]) == 3
     assert {run.seed for run in of["batchnorm"]} == {0, 1, 2}
-    assert (options.epochs, options.width, options.gradient) == (7, 8, None)
+    assert (options.epochs, options.width) == (7, 8)
+
+    words = "--plan", "reduced", "--solver", "bed", "--gradient", "taylor"
+    some = [run.groups for run in script.runs(script.parse([*words, "--groups", "4"]))]
+    assert some == [4]
 
 
 def test_solvers_of_torch_have_their_own_gradient(tmp_path):
