@@ -30,20 +30,22 @@ class Killed(Exception):
     """In place of a signal."""
 
 
-def trained(path, seed=0, killed_at=None, every=2, epochs=3, factor=1.0):
-    """Rows of a training in which every generator is drawn from."""
+def trained(path, seed=0, killed_at=None, factor=1.0, made=None):
+    """Rows of a training of 3 × 6 steps in which every generator is drawn from.
+
+    Steps that were made are appended to a list.
+    """
+    made = [] if made is None else made
     kept.set_seeds(seed)
     images = data.generated(24, 16)
     model = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(3072, 10), torch.nn.Dropout()
     )
-    steps = 0
 
     def loss(x, y):
-        nonlocal steps
-        if steps == killed_at:
+        if len(made) == killed_at:
             raise Killed
-        steps += 1
+        made.append(x)
         noise = random.random() + np.random.rand()
         return factor * torch.nn.functional.cross_entropy(model(x / 255 + noise), y)
 
@@ -59,7 +61,7 @@ def trained(path, seed=0, killed_at=None, every=2, epochs=3, factor=1.0):
         test,
     )
     checkpoint = kept.Checkpoint(path, {"seed": seed, "factor": factor})
-    rows = loop.fit(training, epochs, checkpoint, every)
+    rows = loop.fit(training, 3, checkpoint, every=2)
     return [{k: x for k, x in row.items() if k not in loop.TIMES} for row in rows]
 
 
@@ -69,9 +71,11 @@ def test_killed_and_run_again(tmp_path, killed_at):
     assert [row["epoch"] for row in expected] == [1, 2, 3]
     with pytest.raises(Killed):
         trained(tmp_path / "killed", killed_at=killed_at)
-    assert trained(tmp_path / "killed") == expected
-    # Nothing is done any more.
-    assert trained(tmp_path / "killed", killed_at=0) == expected
+    again, never = [], []
+    assert trained(tmp_path / "killed", made=again) == expected
+    assert len(again) == 18 - killed_at // 2 * 2
+    assert trained(tmp_path / "killed", made=never) == expected
+    assert not never
     assert trained(tmp_path / "other", seed=1) != expected
 
 
