@@ -50,6 +50,7 @@ def trained(path, seed=0, killed_at=None, factor=1.0, made=None):
         return factor * torch.nn.functional.cross_entropy(model(x / 255 + noise), y)
 
     def test():
+        assert all(x.isfinite().all() for x in model.parameters())
         return {"test_error": loop.error_rate(model, images.test, lambda x: x / 255, 5)}
 
     training = loop.Training(
@@ -80,6 +81,7 @@ def test_killed_and_run_again(tmp_path, killed_at):
 
 
 def test_a_loss_that_is_not_finite_ends_a_training(tmp_path):
+    """It is not tested: decompositions of torch raise where a matrix is NaN."""
     rows = trained(tmp_path / "file", factor=float("inf"))
     assert len(rows) == 1
     assert np.isnan(rows[0]["test_error"]) and not np.isfinite(rows[0]["loss"])
@@ -145,6 +147,12 @@ def test_numbers_are_positive(option, capsys):
     with pytest.raises(SystemExit):
         loop.argument_parser("name", "text").parse_args([option, "0"])
     assert f"{option}: 0 is not positive" in capsys.readouterr().err
+
+
+def test_table_of_rows_that_differ(tmp_path):
+    path = tmp_path / "file.csv"
+    report.table(path, ["machine"], [{"a": 1.0}, {"a": 2.0, "b": 3}])
+    assert path.read_text() == "# machine\na,b\n1,\n2,3\n"
 
 
 def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch, capsys):

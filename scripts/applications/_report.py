@@ -43,9 +43,10 @@ def commit() -> str:
 
 
 def table(path: Path, lines: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    """Write a CSV."""
+    """Write a CSV; what a row lacks is empty."""
+    columns = dict.fromkeys(name for row in rows for name in row)
     with whole(path) as unfinished:
-        write_table(unfinished, lines, rows)
+        write_table(unfinished, lines, [dict.fromkeys(columns, "") | r for r in rows])
     show(f"wrote {path}")
 
 

@@ -102,7 +102,7 @@ class Training:
     """A model and how it is trained.
 
     `batches` is iterated once an epoch, and its items are passed to `loss`. `rate` is
-    the learning rate at a step, counted from 0. `test` returns columns of a table.
+    the learning rate at a step, counted from 0. `test` returns `columns` of a table.
     """
 
     model: torch.nn.Module
@@ -112,6 +112,7 @@ class Training:
     rate: Callable[[int], float]
     test: Callable[[], dict[str, Any]]
     clock: Clock = field(default_factory=Clock)
+    columns: tuple[str, ...] = ("test_error",)
 
 
 def fit(
@@ -141,9 +142,9 @@ def fit(
             if record["step"] % every == 0:
                 checkpoint.save(parts, record)
         diverged = not math.isfinite(record["loss"])
-        tested = training.test()
         row = {"epoch": len(record["rows"]) + 1, "loss": record["loss"] / of_epoch}
-        row |= dict.fromkeys(tested, math.nan) if diverged else tested
+        nothing = dict.fromkeys(training.columns, math.nan)
+        row |= nothing if diverged else training.test()
         row |= {"seconds": record["seconds"], "root_ms": training.clock.milliseconds()}
         record["rows"].append(row)
         record |= {"loss": 0.0, "seconds": 0.0}
