@@ -46,6 +46,8 @@ def trained(path, seed=0, killed_at=None, factor=1.0, made=None):
         if len(made) == killed_at:
             raise Killed
         made.append(x)
+        if factor != factor:
+            torch.linalg.eigvalsh(torch.full((2, 2), factor))
         noise = random.random() + np.random.rand()
         return factor * torch.nn.functional.cross_entropy(model(x / 255 + noise), y)
 
@@ -80,9 +82,10 @@ def test_killed_and_run_again(tmp_path, killed_at):
     assert trained(tmp_path / "other", seed=1) != expected
 
 
-def test_a_loss_that_is_not_finite_ends_a_training(tmp_path):
+@pytest.mark.parametrize("factor", [float("inf"), float("nan")])
+def test_a_loss_that_is_not_finite_ends_a_training(tmp_path, factor):
     """It is not tested: decompositions of torch raise where a matrix is NaN."""
-    rows = trained(tmp_path / "file", factor=float("inf"))
+    rows = trained(tmp_path / "file", factor=factor)
     assert len(rows) == 1
     assert np.isnan(rows[0]["test_error"]) and not np.isfinite(rows[0]["loss"])
 
