@@ -47,7 +47,7 @@ def trained(path, seed=0, killed_at=None, factor=1.0, made=None):
             raise Killed
         made.append(x)
         if factor != factor:
-            torch.linalg.eigvalsh(torch.full((2, 2), factor))
+            torch.linalg.svd(torch.full((4, 4), factor))
         noise = random.random() + np.random.rand()
         return factor * torch.nn.functional.cross_entropy(model(x / 255 + noise), y)
 
