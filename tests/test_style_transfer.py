@@ -1,0 +1,161 @@
+"""scripts/applications/style_transfer.py, in its smoke size, and killed."""
+
+import csv
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pillow = pytest.importorskip("PIL.Image")
+SCRIPT = Path(__file__).parents[1] / "scripts" / "applications" / "style_transfer.py"
+sys.path.append(str(SCRIPT.parent))
+script = importlib.import_module("style_transfer")
+decoders = importlib.import_module("_decoders")
+images = importlib.import_module("_style_images")
+transfer = importlib.import_module("_transfer")
+vgg = importlib.import_module("_vgg")
+functional = importlib.import_module("bed.nn.functional")
+TIMES = importlib.import_module("_train").TIMES
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch):
+    """Threads and random states of the process are left as they were."""
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    before = torch.get_num_threads(), torch.random.get_rng_state()
+    yield
+    torch.set_num_threads(before[0])
+    torch.random.set_rng_state(before[1])
+
+
+def rows(path):
+    """Of a table, without times."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = csv.DictReader(line for line in lines if not line.startswith("#"))
+    return [{k: x for k, x in row.items() if k not in TIMES} for row in found]
+
+
+def test_smoke(tmp_path, capsys):
+    words = ["--smoke", "--out", str(tmp_path), "--solver", "bed", "torch_svd"]
+    assert script.main(words) == 0
+    found = rows(tmp_path / "style_transfer.csv")
+    told = [(row["groups"], row["solver"]) for row in found]
+    assert told == [(g, s) for g in "842" for s in ("bed", "torch_svd")]
+    for row in found:
+        assert -1 <= float(row["ssim"]) <= 1
+        assert all(
+            float(row[name]) > 0 for name in ("gram_distance", "covariance_distance")
+        )
+    levels = [row["level"] for row in rows(tmp_path / "style_transfer_decoders.csv")]
+    assert levels == sorted("1234" * 2)
+    with pillow.open(tmp_path / "style_transfer.webp") as sheet:
+        assert sheet.format == "WEBP" and sheet.width > 7 * sheet.height
+    assert "torch_svd" in capsys.readouterr().out
+
+
+def test_pictures_of_ones_own(tmp_path, rng, capsys):
+    paths = [tmp_path / name for name in ("my.png", "painting.jpg")]
+    for path, shape in zip(paths, ((37, 50, 3), (64, 40, 3)), strict=True):
+        pillow.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(path)
+    out = tmp_path / "out.png"
+    words = [*map(str, paths), "--smoke", "--decoders", str(tmp_path / "decoders")]
+    assert script.main([*words, "--out", str(out)]) == 0
+    assert "decoders are trained first" in capsys.readouterr().out
+    first = np.asarray(pillow.open(out))
+    assert first.shape == (40, 48, 3) and first.std() > 0
+    # The second time they are there, with the same result.
+    assert script.main([*words, "--out", str(out)]) == 0
+    assert "trained" not in capsys.readouterr().out
+    assert (np.asarray(pillow.open(out)) == first).all()
+    with pytest.raises(SystemExit, match="belongs to another encoder"):
+        script.main([*words, "--out", str(out), "--seed", "1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "there are no data: pass --data FOLDER"),
+        (["--data", "."], "holds no vgg16_hed_conv1-4.npz"),
+        (["--smoke", "--groups", "3"], "--groups 3 does not divide channels: 8, 16"),
+    ],
+)
+def test_what_is_missing(tmp_path, monkeypatch, words, told):
+    monkeypatch.delenv("BED_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=told):
+        script.main(["--out", str(tmp_path), *words])
+
+
+@pytest.mark.parametrize("solver", script.SOLVERS)
+def test_transform_is_that_of_the_layer(solver):
+    generator = torch.Generator().manual_seed(5)
+    x, y = (torch.randn(1, 8, *s, generator=generator) for s in ((9, 7), (5, 11)))
+    found = transfer.wct(x, y, 0.6, 2, script.roots(solver))
+    expected = functional.wct(x, y, 0.6, num_groups=2, eps=transfer.EPS)
+    assert (found - expected).abs().max() < 1e-5
+
+
+def test_measures():
+    generator = torch.Generator().manual_seed(5)
+    a = torch.rand(1, 3, 24, 32, generator=generator)
+    assert transfer.similarity(a, a) == pytest.approx(1, abs=1e-5)
+    assert transfer.similarity(a, 1 - a) < 0
+    assert 0 < transfer.similarity(a, 0.9 * a + 0.05) < 1
+    features = vgg.random_encoder(4, 0)(a)
+    assert set(transfer.distances(features, features).values()) == {0.0}
+    # A shift of every sample changes what is not centred alone.
+    found = transfer.distances([x + 1 for x in features], features)
+    assert found["gram_distance"] > 0.1 > 1e-5 > found["covariance_distance"]
+
+
+def test_pictures_come_back_from_features(tmp_path):
+    """Of the first level, where a convolution loses little."""
+    pictures = images.small()
+    train, test = list(pictures.photos.values()), list(pictures.paintings.values())
+    plan = decoders.Plan((100, 1, 1, 1), 2, 32, 1, 64, 0)
+    encoder = vgg.random_encoder(16, 0)
+    _, found = decoders.decoder(
+        encoder, decoders.Pictures(train, test, ""), plan, tmp_path, 50
+    )
+    assert found[0]["picture_error"] < 0.2
+
+
+def test_sheet_is_small(rng):
+    sheet = importlib.import_module("_style_sheet")
+    noise = rng.integers(0, 256, (300, 1000, 3), dtype=np.uint8)
+    assert len(sheet._encoded(pillow.fromarray(noise))) < sheet.LIMIT
+
+
+@pytest.mark.slow
+def test_killed_and_run_again(tmp_path):
+    def start(folder):
+        words = ["--smoke", "--solver", "bed", "--every", "1", "--epochs", "4"]
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPT), *words, "--out", str(tmp_path / folder)],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(SCRIPT.parents[2]),
+                "OMP_NUM_THREADS": "1",
+            },
+            stdout=subprocess.DEVNULL,
+        )
+
+    assert start("steady").wait(120) == 0
+    with start("killed") as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "killed/decoders/level2.checkpoint").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(60) == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "style_transfer.csv").exists()
+    assert start("killed").wait(120) == 0
+    for name in ("style_transfer.csv", "style_transfer_decoders.csv"):
+        assert rows(tmp_path / "killed" / name) == rows(tmp_path / "steady" / name)
