@@ -102,6 +102,19 @@ def test_transform_is_that_of_the_layer(solver):
     assert (found - expected).abs().max() < 1e-5
 
 
+def test_all_detail_of_the_same_features_is_the_picture():
+    """Also with a decoder that was never trained."""
+    encoder = vgg.random_encoder(4, 0)
+    decoder = vgg.Decoder(encoder.channels).requires_grad_(False)
+    x = torch.rand(1, 3, 16, 24, generator=torch.Generator().manual_seed(5))
+    styles = encoder(x)
+    found = [
+        transfer.stylised(encoder, decoder, x, styles, lambda f, y: f, detail)
+        for detail in (1.0, 0.0)
+    ]
+    assert (found[0] - x).abs().max() < 1e-6 < 0.1 < (found[1] - x).abs().max()
+
+
 def test_measures():
     generator = torch.Generator().manual_seed(5)
     a = torch.rand(1, 3, 24, 32, generator=generator)

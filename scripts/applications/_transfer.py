@@ -40,17 +40,25 @@ def wct(
 
 
 def stylised(
-    encoder, decoder, content, styles: Sequence[torch.Tensor], transform: Callable
+    encoder,
+    decoder,
+    content: torch.Tensor,
+    styles: Sequence[torch.Tensor],
+    transform: Callable,
+    detail: float,
 ) -> torch.Tensor:
     """A picture with the style of others' features, from the deepest level up.
 
-    `transform` is called with features of content and style.
+    `transform` is called with features of content and style. Of what a decoder loses of
+    the content's own features, the part `detail` is added again.
     """
     picture = content
     for level in range(LEVELS, 0, -1):
         features = encoder(picture, level)[-1]
-        found = transform(features, styles[level - 1])
-        picture = decoder(found, level)[-1].clamp(0, 1)
+        found = decoder(transform(features, styles[level - 1]), level)[-1]
+        if detail:
+            found = found + detail * (picture - decoder(features, level)[-1])
+        picture = found.clamp(0, 1)
     return picture
 
 

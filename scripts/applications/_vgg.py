@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import conv2d, max_pool2d, relu
+from torch.nn.functional import conv2d, max_pool2d, pad, relu
 
 import bed
 
@@ -31,7 +31,11 @@ RIDGE = 0.01
 
 
 class Encoder(nn.Module):
-    """Features of pictures at the levels; its weights are not trained."""
+    """Features of pictures at the levels; its weights are not trained.
+
+    Pictures are continued by their mirror image, and not by zeros as in the training of
+    VGG: what zeros do to the features near an edge would become a frame.
+    """
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
         super().__init__()
@@ -57,7 +61,7 @@ class Encoder(nn.Module):
 
     def _convolved(self, x, name: str):
         w, b = (self.get_buffer(f"{name}_{kind}") for kind in "wb")
-        return relu(conv2d(x, w, b, padding=1))
+        return relu(conv2d(pad(x, (1, 1, 1, 1), "reflect"), w, b))
 
     @property
     def channels(self) -> list[int]:

@@ -58,7 +58,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "size": 512, "groups": [64, 32, 16],
     },
     "reduced": {
-        "steps": [200, 300, 400, 500], "batch": 4, "crop": 96, "epochs": 4,
+        "steps": [200, 300, 500, 600], "batch": 4, "crop": 96, "epochs": 4,
         "size": 320, "groups": [64, 32, 16],
     },
     "smoke": {
@@ -88,8 +88,10 @@ def main(arguments: list[str] | None = None) -> int:
     encoder = encoder_of(options)
     settings = {
         "steps": "+".join(map(str, options.steps)),
-        **{name: getattr(options, name) for name in ("batch", "crop", "size", "alpha")},
-        **{name: getattr(options, name) for name in ("seed", "device")},
+        **{
+            name: getattr(options, name) for name in ("batch", "crop", "seed", "device")
+        },
+        **{name: getattr(options, name) for name in ("size", "alpha", "detail")},
         "eps": EPS,
         "encoder": digest(encoder),
         "pictures": pictures.checksum,
@@ -117,6 +119,7 @@ def parse(arguments) -> argparse.Namespace:
     add("--solver", nargs="+", choices=SOLVERS)
     add("--groups", nargs="+", type=int, help="of channels, at every level")
     add("--alpha", type=float, default=1.0, help="0 keeps the content's features")
+    add("--detail", type=float, default=0.5, help="0 as in the literature, 1 for all")
     add("--size", type=int, help="longer side of pictures, if they are larger")
     add("--steps", type=int, nargs=LEVELS, help="of the training, level by level")
     add("--crop", type=int, help="side of the squares to train with")
@@ -197,7 +200,9 @@ def own(options) -> int:
         roots=roots(options.solver[0]),
     )
     with torch.no_grad():
-        picture = stylised(encoder, model, content, encoder(style), transform)
+        picture = stylised(
+            encoder, model, content, encoder(style), transform, options.detail
+        )
     write(options.out, as_pixels(picture))
     show(f"wrote {options.out}")
     return 0
@@ -225,7 +230,9 @@ def compared(options, encoder, model, contents: dict, styles: dict) -> list[Resu
                 roots=roots(solver),
                 matrices=matrices,
             )
-            picture = stylised(encoder, model, content, of_style, transform)
+            picture = stylised(
+                encoder, model, content, of_style, transform, options.detail
+            )
             row = {"content": name, "style": style, "groups": groups, "solver": solver}
             row |= {"ssim": similarity(content, picture)}
             row |= distances(encoder(picture), of_style)
