@@ -55,8 +55,10 @@ def test_smoke(tmp_path, capsys):
         )
     levels = [row["level"] for row in rows(tmp_path / "style_transfer_decoders.csv")]
     assert levels == sorted("1234" * 2)
-    with pillow.open(tmp_path / "style_transfer.webp") as sheet:
-        assert sheet.format == "WEBP" and sheet.width > 7 * sheet.height
+    for end, columns in (("", 5), ("_solvers", 8)):
+        with pillow.open(tmp_path / f"style_transfer{end}.webp") as sheet:
+            assert sheet.format == "WEBP"
+            assert sheet.width / sheet.height == pytest.approx(columns * 1.2, rel=0.02)
     assert "torch_svd" in capsys.readouterr().out
 
 

@@ -14,12 +14,13 @@ levels beside it. With one group all channels of a level are whitened together.
 Decoders are trained on the photographs of --data first, which takes minutes, and kept
 in --decoders; a training whose process was ended goes on from its last checkpoint.
 --data, or the variable BED_DATA, is a folder with vgg16_hed_conv1-4.npz and
-style_images.zip. Without pictures of one's own all photographs and paintings that a
-plan names are combined, with all groups and solvers: style_transfer.csv has the time of
-the decompositions, the structural similarity to the photograph, and the distance to the
-painting in Gram matrices and in covariances of features; style_transfer.webp has the
-pictures. There is no LPIPS: it needs the weights of further networks, which are not at
-hand.
+style_images.zip. Without pictures of one's own two photographs that are kept out of
+the training, and two paintings, are combined, with all groups and solvers. Left in
+--out are style_transfer.csv with the time of the decompositions (solvers take turns),
+the structural similarity to the photograph, and the distance to the painting in Gram
+matrices and in covariances of features; style_transfer.webp with the pictures of the
+first solver, and style_transfer_solvers.webp with those of all. There is no LPIPS: it
+needs the weights of further networks, which are not at hand.
 """
 
 import argparse
@@ -105,7 +106,9 @@ def main(arguments: list[str] | None = None) -> int:
     table(options.out / f"{NAME}.csv", lines, [r.row for r in results])
     table(options.out / f"{NAME}_decoders.csv", lines, trained)
     summary(results)
-    sheet(options.out / f"{NAME}.webp", contents, styles, results)
+    of_first = [r for r in results if r.row["solver"] == options.solver[0]]
+    for end, shown in (("", of_first), ("_solvers", results)):
+        sheet(options.out / f"{NAME}{end}.webp", contents, styles, shown)
     return 0
 
 
