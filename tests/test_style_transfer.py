@@ -142,6 +142,19 @@ def test_pictures_come_back_from_features(tmp_path):
     assert found[0]["picture_error"] < 0.2
 
 
+def test_pictures_of_a_camera_are_upright(tmp_path, rng):
+    pixels = rng.integers(0, 256, (2, 3, 3), dtype=np.uint8)
+    image, exif = pillow.fromarray(pixels), pillow.Exif()
+    exif[0x0112] = 6  # of a camera that was turned to the left
+    image.save(tmp_path / "turned.png", exif=exif)
+    found = images.read(str(tmp_path / "turned.png")).numpy().transpose(1, 2, 0)
+    assert (found == np.rot90(pixels, -1)).all()
+    (tmp_path / "no.png").write_bytes(b"no picture")
+    for name in ("no.png", "none.png"):
+        with pytest.raises(SystemExit, match=f"{name} cannot be read"):
+            images.read(str(tmp_path / name))
+
+
 def test_sheet_is_small(rng):
     sheet = importlib.import_module("_style_sheet")
     noise = rng.integers(0, 256, (300, 1000, 3), dtype=np.uint8)

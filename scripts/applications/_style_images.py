@@ -58,7 +58,7 @@ def archived(path: Path) -> Photographs:
         for file in sorted(archive.namelist()):
             kind, _, name = Path(file).stem.partition("_")
             if kind in found and name:
-                found[kind][name] = as_tensor(picture(archive.read(file)))
+                found[kind][name] = as_tensor(picture(archive.read(file), file))
     if not all(found.values()):
         raise SystemExit(f"{path} holds no photo_*.jpg, or no painting_*.jpg")
     return Photographs(found["photo"], found["painting"])
@@ -79,11 +79,18 @@ def as_tensor(pixels: np.ndarray) -> torch.Tensor:
 
 
 def read(path: str) -> torch.Tensor:
-    """A picture of one's own."""
+    """A picture of one's own, upright as its camera noted."""
     try:
-        return as_tensor(picture(Path(path).expanduser().read_bytes()))
+        content = Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise SystemExit(f"{path} cannot be read as a picture: {error}") from None
+        raise SystemExit(f"{path} cannot be read: {error}") from None
+    stored = picture(content, path)
+    from PIL import Image, ImageOps
+
+    with Image.open(io.BytesIO(content)) as image:
+        upright = Image.fromarray(stored)
+        upright.info["exif"] = image.info.get("exif", b"")
+    return as_tensor(np.asarray(ImageOps.exif_transpose(upright)))
 
 
 def fitted(pixels: torch.Tensor, size: int) -> torch.Tensor:
