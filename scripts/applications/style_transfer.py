@@ -121,7 +121,7 @@ def parse(arguments) -> argparse.Namespace:
     add("--plan", choices=[name for name in PLANS if name != "smoke"])
     add("--solver", nargs="+", choices=SOLVERS)
     add("--groups", nargs="+", type=int, help="of channels, at every level")
-    add("--alpha", type=float, default=1.0, help="0 keeps the content's features")
+    add("--alpha", type=float, default=0.6, help="1 for features of the style alone")
     add("--detail", type=float, default=0.5, help="0 as in the literature, 1 for all")
     add("--size", type=int, help="longer side of pictures, if they are larger")
     add("--steps", type=int, nargs=LEVELS, help="of the training, level by level")
