@@ -95,6 +95,13 @@ def test_what_is_missing(tmp_path, monkeypatch, words, told):
         script.main(["--out", str(tmp_path), *words])
 
 
+def test_pillow_is_asked_for_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="pip install pillow"):
+        script.main(["--smoke", "--out", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("solver", script.SOLVERS)
 def test_transform_is_that_of_the_layer(solver):
     generator = torch.Generator().manual_seed(5)

@@ -5,6 +5,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from _files import whole
 from _vgg import MULTIPLE, WEIGHTS
 
 ARCHIVE = "style_images.zip"
+
+
+def raise_unless_pillow() -> None:
+    """Told before anything is trained."""
+    if not find_spec("PIL"):
+        raise SystemExit(
+            "pictures are read and written with Pillow: pip install pillow"
+        )
 
 
 class Photographs:

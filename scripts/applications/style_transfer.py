@@ -40,6 +40,7 @@ from _style_images import (
     data_folder,
     fitted,
     folder,
+    raise_unless_pillow,
     read,
     small,
     write,
@@ -83,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Train decoders unless they are there, then stylise."""
     options = parse(arguments)
     prepare(options)
+    raise_unless_pillow()
     if options.content:
         return own(options)
     contents, styles, pictures = materials(options)
