@@ -164,7 +164,7 @@ def test_pictures_of_a_camera_are_upright(tmp_path, rng):
 
 def test_sheet_is_small(rng):
     sheet = importlib.import_module("_style_sheet")
-    noise = rng.integers(0, 256, (300, 1000, 3), dtype=np.uint8)
+    noise = rng.integers(0, 256, (500, 1000, 3), dtype=np.uint8)
     assert len(sheet._encoded(pillow.fromarray(noise))) < sheet.LIMIT
 
 
