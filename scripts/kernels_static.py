@@ -163,12 +163,12 @@ def sweep_steps(layout: Layout, code: Code) -> Steps:
         roots = [i for i, x in enumerate(code) if "MUFU.RSQ" in x]
         sweep = roots[-rotations:]
         return Steps(finding=(sweep[-1] - sweep[0]) / max(1, len(sweep) - 1))
-    if kernel not in ("eigh_chase", "eigh_block"):
+    if kernel not in ("eigh_chase", "eigh_values", "eigh_block"):
         return Steps()
     loop = machine_code.chain(code)
     finding = len(loop) / machine_code.roots(loop)
     cycles = machine_code.cycles_per_root(loop)
-    if kernel == "eigh_block" or not layout.expression.endswith("true>"):
+    if kernel != "eigh_chase":
         return Steps(NAN, finding, cycles)
     # The applying warps come first: ready, then a full and a free barrier a sweep.
     syncs = [i for i, x in enumerate(code) if "BAR.SYNC" in x]
@@ -181,7 +181,7 @@ def moves(code: Code, item: int) -> tuple[float, float]:
     """Instructions to load and to store an element of `item` bytes, 32 lanes at once.
 
     Of the shortest loops that do so: those of matrices one behind the other. NaN where
-    there is no loop.
+    there is no loop; an eigenvalue is ranked before it is stored.
     """
     found = []
     for access in ("LDG", "STG"):

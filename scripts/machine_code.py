@@ -99,9 +99,9 @@ def loops(code: Code) -> list[tuple[int, int]]:
     return [(x.target, i) for i, x in enumerate(code) if (x.target or i) < i]
 
 
-def shortest_loop(code: Code, per: Callable[[Code], float], after: int = 0) -> Code:
+def shortest_loop(code: Code, per: Callable[[Code], float]) -> Code:
     """The loop without barriers that takes fewest instructions for each of `per`."""
-    found = [code[first : last + 1] for first, last in loops(code) if first > after]
+    found = [code[first : last + 1] for first, last in loops(code)]
     found = [x for x in found if per(x) and not count(x, "BAR.")]
     return min(found, key=lambda x: len(x) / per(x), default=[])
 
@@ -125,9 +125,8 @@ def _bytes(access: str, item: int) -> int:
 
 
 def chain(code: Code) -> Code:
-    """The loop of a sweep of the chase and block kernels, as it usually runs."""
-    after = max((i for i, x in enumerate(code) if "BAR.SYNC" in x), default=0)
-    loop = shortest_loop(code, roots, after)
+    """The loop of a sweep where one warp runs chains, as it usually runs."""
+    loop = shortest_loop(code, roots)  # that of the reflectors is longer
     first = code.index(loop[0]) if loop else 0
     path, i = [], 0
     while i < len(loop):

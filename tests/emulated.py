@@ -235,7 +235,7 @@ def shared_memory(dtype: np.dtype) -> Iterator[tuple[str, int]]:
         elif kernel == "block":
             continue  # its size depends on n: below
         else:
-            del words[-2]  # minimum blocks
+            del words[-1]  # minimum blocks
             size = f"sizeof(bed::{kernel.title()}Memory<{', '.join(words)}>)"
         yield size, layout.shared
     for eigenvectors in True, False:

@@ -104,7 +104,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", ["tiny", "group", "chase", "block"])
+@pytest.mark.parametrize("kernel", ["tiny", "group", "chase", "values", "block"])
 def test_shared_memory_is_the_same_for_every_architecture(
     static, monkeypatch, kernel, architecture
 ):

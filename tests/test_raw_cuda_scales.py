@@ -11,6 +11,7 @@ from bed.testing.matrices import DTYPES, random_hermitian, zoo
 pytestmark = emulated.needs_emulator
 
 layouts = emulated.engine_module("_layouts")
+launcher = emulated.engine_module("eigh")
 
 # Of the largest entry; the last ones leave room for the eigenvalues.
 EXPONENTS = {
@@ -140,6 +141,50 @@ def test_the_zoo_at_every_scale(rng, n, dtype):
             a, found = _assert_zoo(rng, n, dtype, "LU"[n % 2], top, device)
         with emulated.launches(device=device):
             assert_same_bits(emulated.eigh(a, "LU"[n % 2]), found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [9, 17, 33])
+def test_eigenvalues_alone_of_the_zoo(monkeypatch, rng, n, dtype):
+    """In as few blocks as can be, of several rounds, and on several devices."""
+    monkeypatch.setattr(launcher, "FILLING", 1)
+    layout = layouts.choose(n, np.dtype(dtype), eigenvectors=False)
+    tops = TOPS[np.finfo(dtype).dtype.itemsize]
+    for device, top in zip(DEVICES, tops[1::2], strict=True):
+        with np.errstate(under="ignore"):
+            names, members = zip(*_zoo(n, dtype, rng, top), strict=True)
+        a = np.stack(members)
+        held = device % (layout.threads // 32)
+        with emulated.launches(device=device, held=held):
+            w, v, status = emulated.eigh(a, eigenvectors=False)
+        assert v is None and not status.any()
+        numbers = np.ldexp(a.view(w.dtype).astype("g"), -top).astype("f8")
+        unit = numbers.view("c16" if dtype[0] == "c" else "f8")
+        exact = np.ldexp(np.linalg.eigvalsh(unit).astype("g"), top)
+        assert_eigh(a, w, exact=exact, names=names)
+
+
+@pytest.mark.parametrize("n, dtype", [(20, "f4"), (30, "f8"), (40, "c8")])
+def test_eigenvalues_do_not_depend_on_the_round(monkeypatch, rng, n, dtype):
+    """Nor on whether a matrix beside it converges or is one at all."""
+    layout = layouts.choose(n, np.dtype(dtype), eigenvectors=False)
+    assert layout.rounds > 1
+    a = random_hermitian(rng, (layout.matrices + 3, n, n), dtype)
+    a[1] = np.nan
+
+    def solve(x, filling):
+        monkeypatch.setattr(launcher, "FILLING", filling)
+        w, _, status = emulated.eigh(x, eigenvectors=False)
+        return w, status
+
+    w, status = solve(a, filling=1)
+    assert_same_bits(solve(a, filling=512), (w, status))
+    assert_same_bits(solve(a[-2:], filling=1), (w[-2:], status[-2:]))
+    assert status.tolist() == [
+        Status.NOT_FINITE if i == 1 else 0 for i in range(len(a))
+    ]
+    a, w = np.delete(a, 1, 0), np.delete(w, 1, 0)
+    assert_eigh(a, w, exact=np.linalg.eigvalsh(a.astype("c16")))
 
 
 @pytest.mark.slow

@@ -66,10 +66,11 @@ def without_launch(function):
 
 def parameters(expression):
     """Dtype of the arguments of a kernel of bed, and whether it has eigenvectors."""
-    element = re.match(
-        r"bed::eigh_\w+<(?:bed::)?(float|double|Complex<\w+>)", expression
-    )
-    return np.dtype(functions.TYPES[element[1]]), expression.endswith("true>")
+    kernel, element = re.match(
+        r"bed::eigh_(\w+)<(?:bed::)?(float|double|Complex<\w+>)", expression
+    ).groups()
+    vectors = kernel != "values" and not expression.endswith("false>")
+    return np.dtype(functions.TYPES[element]), vectors
 
 
 def arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage):

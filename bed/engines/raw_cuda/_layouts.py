@@ -40,11 +40,13 @@ class Layout:
     threads : int
         Threads of a block.
     matrices : int
-        Matrices of a block.
+        Matrices of a block, at most.
     shared : int
         Dynamic shared memory of a block in bytes.
     exact : bool
         Whether the compiler has to keep float32 numbers that are subnormal.
+    rounds : int
+        In which a block takes them; with more blocks than need be there are fewer.
     """
 
     source: str
@@ -53,6 +55,7 @@ class Layout:
     matrices: int
     shared: int
     exact: bool = False
+    rounds: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,25 +107,28 @@ TINY = {
 
 @dataclass(frozen=True)
 class Rows:
-    """G lanes hold a matrix of up to n rows, R rows each; blocks as in `Tiny`."""
+    """G lanes hold a matrix of up to n rows, R rows each; minimum blocks.
+
+    The kernel is that of the eigenvectors; eigenvalues alone have one of their own.
+    """
 
     n: int
     lanes: int
     rows: int
-    blocks: tuple[int, int]
+    blocks: int
     kernel: str = "chase"
 
 
 # Two words an element: half as many elements a lane as in float32.
 _TWO_WORDS_SMALL = (
-    Rows(8, 4, 2, (6, 6)),
-    Rows(12, 4, 3, (4, 4)),
-    Rows(16, 8, 2, (4, 4)),
-    Rows(20, 8, 3, (3, 3)),
-    Rows(24, 8, 3, (2, 2)),
-    Rows(28, 16, 2, (3, 3)),
+    Rows(8, 4, 2, 6),
+    Rows(12, 4, 3, 4),
+    Rows(16, 8, 2, 4),
+    Rows(20, 8, 3, 3),
+    Rows(24, 8, 3, 2),
+    Rows(28, 16, 2, 3),
 )
-_TWO_WORDS_LARGE = (Rows(40, 32, 2, (2, 2)), Rows(48, 32, 2, (2, 2)))
+_TWO_WORDS_LARGE = (Rows(40, 32, 2, 2), Rows(48, 32, 2, 2))
 
 # Few lanes a matrix, as the chain of rotations (group) or the loads of rotations
 # (chase) cost the same for each lane; as many as the registers need. Sizes in between
@@ -131,28 +137,31 @@ LANES = {
     "float32": (
         # Every lane runs the chain: at these sizes it is short, and a chasing warp was
         # measured to gain nothing on an H200 (1.57 against 1.60 ms at 16).
-        Rows(12, 4, 3, (6, 6), "group"),
-        Rows(16, 4, 4, (4, 4), "group"),
-        Rows(20, 8, 3, (4, 4)),
-        Rows(24, 8, 3, (4, 4)),
-        Rows(28, 8, 4, (3, 3)),
-        Rows(32, 8, 4, (3, 3)),
-        Rows(40, 16, 3, (3, 3)),
-        Rows(48, 16, 3, (2, 2)),
-        Rows(56, 32, 2, (3, 3)),
-        Rows(64, 32, 2, (3, 3)),
+        Rows(12, 4, 3, 6, "group"),
+        Rows(16, 4, 4, 4, "group"),
+        Rows(20, 8, 3, 4),
+        Rows(24, 8, 3, 4),
+        Rows(28, 8, 4, 3),
+        Rows(32, 8, 4, 3),
+        Rows(40, 16, 3, 3),
+        Rows(48, 16, 3, 2),
+        Rows(56, 32, 2, 3),
+        Rows(64, 32, 2, 3),
     ),
-    "float64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, (2, 2)), *_TWO_WORDS_LARGE),
-    "complex64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, (3, 3)), *_TWO_WORDS_LARGE),
+    "float64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, 2), *_TWO_WORDS_LARGE),
+    "complex64": (*_TWO_WORDS_SMALL, Rows(32, 16, 2, 3), *_TWO_WORDS_LARGE),
     # Four words: one row a lane for most sizes.
     "complex128": (
-        Rows(8, 8, 1, (5, 5)),
-        Rows(12, 8, 2, (3, 3)),
-        Rows(16, 16, 1, (4, 4)),
-        Rows(24, 32, 1, (3, 3)),
-        Rows(32, 32, 1, (2, 2)),
+        Rows(8, 8, 1, 5),
+        Rows(12, 8, 2, 3),
+        Rows(16, 16, 1, 4),
+        Rows(24, 32, 1, 3),
+        Rows(32, 32, 1, 2),
     ),
 }
+
+# Four warps reduce matrices, until one of them has a chain for each of its lanes.
+VALUES_WARPS = 4
 
 GROUP_THREADS = 128
 # Warps that hold matrices beside the one that runs the chains: with it, four warps fill
@@ -193,8 +202,10 @@ def _fastest(n: int, name: str, eigenvectors: bool) -> Layout:
         return _tiny(n, name, eigenvectors)
     for rows in LANES[name]:
         if n <= rows.n:
+            if not eigenvectors:
+                return _values(rows, name)
             make = _group if rows.kernel == "group" else _chase
-            return make(rows, name, eigenvectors)
+            return make(rows, name)
     return _block(n, name, eigenvectors)
 
 
@@ -246,24 +257,40 @@ def _tiny(n: int, name: str, eigenvectors: bool) -> Layout:
     )
 
 
-def _matrix_bytes(rows: Rows, name: str, eigenvectors: bool) -> int:
+def _matrix_bytes(rows: Rows, name: str, *, eigenvectors: bool) -> int:
     """sizeof(MatrixMemory): what lanes share about one matrix."""
     item, real = _sizes(name)
     n = rows.n
     steps = n - 2 + (item > real)
-    padded, row_length = _round_up(n, 4) + 4, n | 1
-    used = 2 * padded + (steps * n if eigenvectors else 0)
-    output = rows.lanes * row_length if eigenvectors else 0
-    return (_round_up(max(used, n * row_length, output), 4) + 4) * item
+    used = 2 * (_round_up(n, 4) + 4) + (steps * n if eigenvectors else 0)
+    output = rows.lanes * (n | 1) if eigenvectors else 0
+    return (_round_up(max(used, n * (n + 1) // 2, output), 4) + 4) * item
 
 
-def _group(rows: Rows, name: str, eigenvectors: bool) -> Layout:
+def _values(rows: Rows, name: str) -> Layout:
+    item, real = _sizes(name)
+    n, at_once = rows.n, WARP // rows.lanes * VALUES_WARPS
+    rounds = WARP // at_once
+    matrices = at_once * rounds
+    shared = at_once * _matrix_bytes(rows, name, eigenvectors=False)
+    shared += matrices * (2 * n * real + SCALING_BYTES + 4)
+    parameters = (n, rows.lanes, rows.rows, VALUES_WARPS, rounds, rows.blocks)
+    return Layout(
+        "eigh_values.cu",
+        _expression("values", name, *parameters),
+        WARP * VALUES_WARPS,
+        matrices,
+        _round_up(shared, item),
+        rounds=rounds,
+    )
+
+
+def _group(rows: Rows, name: str) -> Layout:
     item, real = _sizes(name)
     n, matrices = rows.n, GROUP_THREADS // rows.lanes
-    shared = matrices * (_matrix_bytes(rows, name, eigenvectors) + n * item)
+    shared = matrices * (_matrix_bytes(rows, name, eigenvectors=True) + n * item)
     shared += 4 * n * matrices * real + matrices * n * 4
-    blocks = rows.blocks[0 if eigenvectors else 1]
-    parameters = (n, rows.lanes, rows.rows, GROUP_THREADS, blocks, eigenvectors)
+    parameters = (n, rows.lanes, rows.rows, GROUP_THREADS, rows.blocks)
     return Layout(
         "eigh_group.cu",
         _expression("group", name, *parameters),
@@ -273,15 +300,14 @@ def _group(rows: Rows, name: str, eigenvectors: bool) -> Layout:
     )
 
 
-def _chase(rows: Rows, name: str, eigenvectors: bool) -> Layout:
+def _chase(rows: Rows, name: str) -> Layout:
     item, real = _sizes(name)
     n, matrices = rows.n, WARP // rows.lanes * CHASE_APPLIERS
     slots = CHASE_SLOTS_SMALL if n <= CHASE_SMALL_MAX_N else CHASE_SLOTS_LARGE
-    shared = matrices * (_matrix_bytes(rows, name, eigenvectors) + n * item)
+    shared = matrices * (_matrix_bytes(rows, name, eigenvectors=True) + n * item)
     shared += 2 * n * matrices * real + matrices * (n * 4 + SCALING_BYTES)
     shared += _slots_bytes(n, matrices, slots, real)
-    blocks = rows.blocks[0 if eigenvectors else 1]
-    parameters = (n, rows.lanes, rows.rows, CHASE_APPLIERS, slots, blocks, eigenvectors)
+    parameters = (n, rows.lanes, rows.rows, CHASE_APPLIERS, slots, rows.blocks)
     return Layout(
         "eigh_chase.cu",
         _expression("chase", name, *parameters),

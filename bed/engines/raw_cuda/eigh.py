@@ -13,6 +13,9 @@ from ._module import kernel, shared_limit
 # Values of bed::Storage in src/batch.cuh.
 STORAGE = {"float16": 1, "bfloat16": 2}
 
+# Blocks that fill the largest GPU: 132 multiprocessors with three each, and some more.
+FILLING = 512
+
 
 def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     """Solve a batch of CuPy arrays; see the contract in `bed.engines`.
@@ -48,8 +51,13 @@ def plan(n: int, dtype: np.dtype, eigenvectors: bool, limit: int = MOST_BYTES):
 
 
 def grid(layout, batch: int) -> tuple[int]:
-    """Blocks of a launch; memory bounds batches long before 2³¹ − 1 blocks."""
-    return (-(-batch // layout.matrices),)
+    """Blocks of a launch; memory bounds batches long before 2³¹ − 1 blocks.
+
+    Blocks that work in rounds have one alone where that does not fill a GPU.
+    """
+    least = -(-batch // layout.matrices)
+    spread = -(-batch // (layout.matrices // layout.rounds))
+    return (max(least, min(spread, FILLING)),)
 
 
 def arguments(a, uplo, storage, w, v, status, *, pointer) -> tuple:

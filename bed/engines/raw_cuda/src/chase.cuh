@@ -39,6 +39,7 @@ BED_DEVICE void arrive(int which, int threads) {
 // Diagonal and off-diagonal entries in shared memory, STRIDE matrices side by side.
 template <typename R, int STRIDE>
 struct StridedTridiagonal {
+  using Real = R;
   R* d;
   R* e;
   BED_DEVICE R& diagonal(int i) const { return d[i * STRIDE]; }
@@ -114,6 +115,21 @@ BED_DEVICE void sweep(const Tridiagonal& t, Window& window, Record record) {
   t.off_diagonal(hi - 1) = pair ? R(0) : chain.g;
 }
 
+// Diagonalise T of every lane that has a matrix; returns whether it converged.
+template <typename Tridiagonal>
+BED_DEVICE bool run_chain(const Tridiagonal& t, int n, bool mine) {
+  using R = typename Tridiagonal::Real;
+  Window window = mine ? Window::bottom(t, n) : Window{0, 0};
+  bool busy = mine && window.shrink(t);
+  const int limit = sweeps_per_eigenvalue * n;
+  for (int count = 0; __any_sync(all_lanes, busy) && count < limit; ++count) {
+    if (!busy) continue;
+    sweep<R>(t, window, [](int, const Rotation<R>&) {});
+    busy = window.shrink(t);
+  }
+  return !busy;
+}
+
 // Shared memory of the slots for M matrices of size up to N.
 template <typename R, int N, int M, int SLOTS>
 struct Slots {
@@ -131,9 +147,8 @@ struct Slots {
 };
 
 // Body of the chasing warp of a block of THREADS threads; lane m serves matrix m. T is
-// complete when barrier `ready` is passed. With RECORD false nothing is handed over
-// before the end.
-template <int THREADS, bool RECORD, typename R, int N, int M, int SLOTS>
+// complete when barrier `ready` is passed.
+template <int THREADS, typename R, int N, int M, int SLOTS>
 BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
                            const StridedTridiagonal<R, M>& first, int n) {
   using S = Slots<R, N, M, SLOTS>;
@@ -141,7 +156,7 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
   const bool mine = lane < M;
   const int m = mine ? lane : 0;
   const StridedTridiagonal<R, M> t{first.d + m, first.e + m};
-  if (RECORD && mine) {
+  if (mine) {
     for (int slot = 0; slot < SLOTS; ++slot) {
       slots.lo[slot][m] = slots.hi[slot][m] = 0;
       for (int i = 0; i < N; ++i) slots.rotations[slot][i][m] = {R(0), R(0)};
@@ -154,15 +169,15 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
   for (int count = 0;; ++count) {
     const bool all_done = __all_sync(all_lanes, !busy || count == limit);
     const int slot = count % SLOTS;
-    if (RECORD && count >= SLOTS) wait<S::free, SLOTS>(slot, THREADS);
+    if (count >= SLOTS) wait<S::free, SLOTS>(slot, THREADS);
     if (lane == 0) slots.last[slot] = all_done;
     if (all_done) {
       if (mine) slots.converged[m] = !busy;
       __syncwarp();
-      arrive<S::full, SLOTS>(RECORD ? slot : 0, THREADS);
+      arrive<S::full, SLOTS>(slot, THREADS);
       return;
     }
-    if (RECORD && mine) {
+    if (mine) {
       const int lo = busy ? window.lo : 0, hi = busy ? window.hi : 0;
       // What the slot held before and this sweep does not overwrite: rows above the
       // window and rows below it, few of those it had SLOTS sweeps ago.
@@ -178,12 +193,12 @@ BED_DEVICE void run_chains(Slots<R, N, M, SLOTS>& slots,
     }
     if (busy) {
       sweep<R>(t, window, [&](int i, const Rotation<R>& rotation) {
-        if (RECORD) slots.rotations[slot][i][m] = rotation;
+        slots.rotations[slot][i][m] = rotation;
       });
       busy = window.shrink(t);
     }
     __syncwarp();
-    if (RECORD) arrive<S::full, SLOTS>(slot, THREADS);
+    arrive<S::full, SLOTS>(slot, THREADS);
   }
 }
 

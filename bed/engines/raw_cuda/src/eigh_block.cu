@@ -154,6 +154,16 @@ BED_DEVICE void apply_sweeps_block(T* q, int n, BlockMemory<T>& memory) {
   }
 }
 
+// Body of the last warp where no rotation is applied.
+template <int THREADS, typename S, typename Tridiagonal>
+BED_DEVICE void run_chain_alone(S& slots, const Tridiagonal& t, int n) {
+  bed_bar_sync(S::ready, THREADS);
+  const bool first = threadIdx.x % 32 == 0, converged = run_chain(t, n, first);
+  if (first) slots.converged[0] = converged;
+  __syncwarp();
+  bed_bar_arrive(S::full, THREADS);
+}
+
 template <typename T, int APPLIERS, int MIN_BLOCKS, bool VECTORS>
 __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
     eigh_block(BED_BATCH_PARAMETERS(T)) {
@@ -167,7 +177,10 @@ __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
   const int thread = threadIdx.x, row = block_row(n);
   const long long index = blockIdx.x;
   if (thread >= appliers) {
-    run_chains<threads, VECTORS>(memory.slots, t, n);
+    if (VECTORS)
+      run_chains<threads>(memory.slots, t, n);
+    else
+      run_chain_alone<threads>(memory.slots, t, n);
     return;
   }
 

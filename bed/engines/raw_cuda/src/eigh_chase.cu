@@ -12,13 +12,12 @@
 
 namespace bed {
 
-template <typename T, int N, int G, int R, int APPLIERS, int SLOTS, bool VECTORS>
+template <typename T, int N, int G, int R, int APPLIERS, int SLOTS>
 struct ChaseMemory {
   using L = Lanes<N, G, R>;
   static constexpr int M = 32 / G * APPLIERS;
-  static constexpr bool vectors = VECTORS;
 
-  MatrixMemory<L, T, VECTORS> matrices[M];
+  MatrixMemory<L, T, true> matrices[M];
   T tau[M][N];
   RealOf<T> d[N][M];
   RealOf<T> e[N][M];
@@ -72,20 +71,17 @@ BED_DEVICE void store_matrices(const Batch<T>& batch, Memory& memory,
   const Outcome outcome{memory.scalings[m], memory.slots.converged[m] != 0};
   const Tridiagonal t{memory.d[0] + m, memory.e[0] + m};
   store_values<Again<L>>(batch, block_first + m, t, outcome, memory.ranks[m]);
-  if (Memory::vectors) {
-    const int warp_first = thread / 32 * (32 / L::G);
-    store_vectors<L>(batch, block_first + warp_first, q, outcome.solved(),
-                     memory.ranks[m], memory.matrices[warp_first].memory);
-  }
+  const int warp_first = thread / 32 * (32 / L::G);
+  store_vectors<L>(batch, block_first + warp_first, q, outcome.solved(),
+                   memory.ranks[m], memory.matrices[warp_first].memory);
 }
 
-template <typename T, int N, int G, int R, int APPLIERS, int SLOTS, int MIN_BLOCKS,
-          bool VECTORS>
+template <typename T, int N, int G, int R, int APPLIERS, int SLOTS, int MIN_BLOCKS>
 __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
     eigh_chase(BED_BATCH_PARAMETERS(T)) {
   const Batch<T> batch = BED_BATCH;
   using L = Lanes<N, G, R>;
-  using Memory = ChaseMemory<T, N, G, R, APPLIERS, SLOTS, VECTORS>;
+  using Memory = ChaseMemory<T, N, G, R, APPLIERS, SLOTS>;
   using Real = RealOf<T>;
   using Tridiagonal = StridedTridiagonal<Real, Memory::M>;
   constexpr int threads = 32 * (APPLIERS + 1);
@@ -93,8 +89,7 @@ __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
   Memory& memory = *reinterpret_cast<Memory*>(raw);
   const int thread = threadIdx.x;
   if (thread >= 32 * APPLIERS) {
-    run_chains<threads, VECTORS>(memory.slots, Tridiagonal{memory.d[0], memory.e[0]},
-                                 batch.n);
+    run_chains<threads>(memory.slots, Tridiagonal{memory.d[0], memory.e[0]}, batch.n);
     return;
   }
 
@@ -102,24 +97,19 @@ __global__ void __launch_bounds__(32 * (APPLIERS + 1), MIN_BLOCKS)
   const long long index = static_cast<long long>(blockIdx.x) * Memory::M + m;
   const Tridiagonal t{memory.d[0] + m, memory.e[0] + m};
   auto& mine = memory.matrices[m];
-  const Shared<T> shared{mine.u(), mine.p(), VECTORS ? mine.memory : nullptr,
-                         memory.tau[m]};
+  const Shared<T> shared{mine.u(), mine.p(), mine.memory, memory.tau[m]};
   {
     T a[R][N];
     // Lanes without a matrix work on the last one, and store nothing.
     memory.scalings[m] = load_rows<L>(
         batch, index < batch.size ? index : batch.size - 1, a, mine.memory);
-    tridiagonalize<L>(a, batch.n, shared, t);
+    tridiagonalize<Again<L>>(a, batch.n, shared, t);
   }
   bed_bar_arrive(decltype(memory.slots)::ready, threads);
 
   T q[R][N];
-  if (VECTORS) {
-    back_transform<L>(q, batch.n, shared);
-    apply_sweeps<threads, SLOTS, L>(memory.slots, m, q);
-  } else {
-    bed_bar_sync(decltype(memory.slots)::full, threads);
-  }
+  back_transform<L>(q, batch.n, shared);
+  apply_sweeps<threads, SLOTS, L>(memory.slots, m, q);
   store_matrices<T, L>(batch, memory, q);
 }
 

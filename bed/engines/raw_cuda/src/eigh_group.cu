@@ -31,12 +31,12 @@ struct TwoTridiagonals {
   }
 };
 
-template <typename T, int N, int G, int R, int THREADS, bool VECTORS>
+template <typename T, int N, int G, int R, int THREADS>
 struct GroupMemory {
   using L = Lanes<N, G, R>;
   static constexpr int M = THREADS / G;
 
-  MatrixMemory<L, T, VECTORS> matrices[M];
+  MatrixMemory<L, T, true> matrices[M];
   T tau[M][N];
   RealOf<T> d[2][N][M];
   RealOf<T> e[2][N][M];
@@ -72,7 +72,7 @@ BED_DEVICE unsigned long long split_mask(const Tridiagonal& t, int n) {
 
 // Diagonalise T and multiply its rotations into the columns of q; returns whether the
 // group's matrix converged.
-template <typename L, bool VECTORS, typename T, typename Tridiagonal>
+template <typename L, typename T, typename Tridiagonal>
 BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
   using R = RealOf<T>;
   const unsigned long long all_entries = (1ull << (n - 1)) - 1;
@@ -107,11 +107,9 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
         const auto step = chain.advance(diagonal, next_diagonal, next_off_diagonal);
         if (i > lo) t.next_off_diagonal(i - 1) = step.off_diagonal;
         t.next_diagonal(i) = step.diagonal;
-        if (VECTORS) {
-          const Rotation<R> rotation = chain.rotation();
+        const Rotation<R> rotation = chain.rotation();
 #pragma unroll
-          for (int r = 0; r < L::R; ++r) rotate(rotation, q[r][i], q[r][i + 1]);
-        }
+        for (int r = 0; r < L::R; ++r) rotate(rotation, q[r][i], q[r][i + 1]);
       }
       diagonal = next_diagonal;
     }
@@ -125,12 +123,12 @@ BED_DEVICE bool qr_iteration_group(Tridiagonal& t, int n, T (&q)[L::R][L::N]) {
   }
 }
 
-template <typename T, int N, int G, int R, int THREADS, int MIN_BLOCKS, bool VECTORS>
+template <typename T, int N, int G, int R, int THREADS, int MIN_BLOCKS>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     eigh_group(BED_BATCH_PARAMETERS(T)) {
   const Batch<T> batch = BED_BATCH;
   using L = Lanes<N, G, R>;
-  using Memory = GroupMemory<T, N, G, R, THREADS, VECTORS>;
+  using Memory = GroupMemory<T, N, G, R, THREADS>;
   BED_DYNAMIC_SHARED(raw);
   Memory& memory = *reinterpret_cast<Memory*>(raw);
   const int thread = threadIdx.x, m = thread / G;
@@ -139,8 +137,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   TwoTridiagonals<RealOf<T>, Memory::M> t{memory.d[0][0] + m, memory.e[0][0] + m,
                                           memory.d[1][0] + m, memory.e[1][0] + m};
   auto& mine = memory.matrices[m];
-  const Shared<T> shared{mine.u(), mine.p(), VECTORS ? mine.memory : nullptr,
-                         memory.tau[m]};
+  const Shared<T> shared{mine.u(), mine.p(), mine.memory, memory.tau[m]};
   Scaling scaling;
   {
     T a[R][N];
@@ -150,15 +147,13 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     tridiagonalize<L>(a, batch.n, shared, t);
   }
   T q[R][N];
-  if (VECTORS) back_transform<L>(q, batch.n, shared);
-  const bool converged = qr_iteration_group<L, VECTORS>(t, batch.n, q);
+  back_transform<L>(q, batch.n, shared);
+  const bool converged = qr_iteration_group<L>(t, batch.n, q);
   const Outcome outcome{scaling, converged};
   store_values<L>(batch, index, t, outcome, memory.ranks[m]);
-  if (VECTORS) {
-    const int warp_first = thread / 32 * (32 / G);
-    store_vectors<L>(batch, block_first + warp_first, q, outcome.solved(),
-                     memory.ranks[m], memory.matrices[warp_first].memory);
-  }
+  const int warp_first = thread / 32 * (32 / G);
+  store_vectors<L>(batch, block_first + warp_first, q, outcome.solved(),
+                   memory.ranks[m], memory.matrices[warp_first].memory);
 }
 
 }  // namespace bed

@@ -48,6 +48,9 @@ struct Scaling {
   int exponent;
 };
 
+// Elements of a lower triangle of so many rows, which are stored one after the other.
+BED_DEVICE constexpr int triangle(int rows) { return rows * (rows + 1) / 2; }
+
 // Memory of one matrix. Reflectors and work vectors come after the staged input, and
 // the staged results after them.
 template <typename L, typename T, bool VECTORS>
@@ -55,7 +58,7 @@ struct MatrixMemory {
   static constexpr int steps = L::N - 2 + Traits<T>::is_complex;
   static constexpr int reflectors = VECTORS ? steps * L::N : 0;
   static constexpr int used = reflectors + 2 * L::padded;
-  static constexpr int input = L::N * L::row_length;
+  static constexpr int input = triangle(L::N);
   static constexpr int output =
       VECTORS ? L::G * L::row_length : 0;  // of 32 rows a warp
   static constexpr int most = used > input ? (used > output ? used : output)
@@ -69,7 +72,7 @@ struct MatrixMemory {
 // Loads in flight of every lane, about.
 constexpr int loads_at_once = 8;
 
-// Stage a matrix from its lower triangle, with zeros beyond n; returns the largest
+// Stage the lower triangle of a matrix, with zeros beyond n; returns the largest
 // magnitude. Neighbouring lanes read neighbouring elements of a row.
 template <typename L, int STORAGE, typename T>
 BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
@@ -83,7 +86,7 @@ BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
   long long row_offset = index * batch.stride;
   Bits largest = 0;
   for (int i0 = 0; i0 < batch.n; i0 += rows) {
-    T x[rows][columns];
+    T x[rows][columns] = {};  // else what was not read would be kept
 #pragma unroll
     for (int u = 0; u < rows; ++u) {
 #pragma unroll
@@ -102,15 +105,12 @@ BED_DEVICE Bits stage_matrix(const Batch<T>& batch, long long index, T* stage) {
         if (j > i || i >= batch.n) continue;
         const Bits bits = magnitude_bits(x[u][c]);
         largest = bits > largest ? bits : largest;
-        stage[i * L::row_length + j] = x[u][c];
-        stage[j * L::row_length + i] = conj_exactly(x[u][c]);
+        stage[triangle(i) + j] = x[u][c];
       }
     }
   }
-  for (int i = batch.n; i < L::N; ++i) {
-    for (int j = L::lane(); j < L::N; j += L::G)
-      stage[i * L::row_length + j] = stage[j * L::row_length + i] = make<T>(0);
-  }
+  for (int x = triangle(batch.n) + lane; x < triangle(L::N); x += L::G)
+    stage[x] = make<T>(0);
   return largest;
 }
 
@@ -128,17 +128,22 @@ BED_DEVICE Scaling load_rows(const Batch<T>& batch, long long index, T (&a)[L::R
   const int exponent = scaling_exponent<R>(finite ? largest : 0);
   const R factor = power_of_two<R>(-exponent);
   if (!finite)
-    for (int x = L::lane(); x < L::N * L::row_length; x += L::G) stage[x] = make<T>(0);
+    for (int x = L::lane(); x < triangle(L::N); x += L::G) stage[x] = make<T>(0);
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < L::R; ++r) {
     // Rows beyond N are another row times zero.
-    const int i = L::row(r);
-    const bool inside = L::G * L::R == L::N || i < L::N;
-    const T* row = stage + (inside ? i : 0) * L::row_length;
+    const bool inside = L::G * L::R == L::N || L::row(r) < L::N;
+    const int i = inside ? L::row(r) : 0;
     const R row_factor = inside ? factor : R(0);
+    const T *left = stage + triangle(i), *below = stage + i;
 #pragma unroll
-    for (int j = 0; j < L::N; ++j) a[r][j] = multiply_exactly(row[j], row_factor);
+    for (int j = 0; j < L::N; ++j) {
+      // Most columns are left or right of the diagonal for all lanes.
+      const bool above = j >= (r + 1) * L::G || (j > r * L::G && j > i);
+      const T x = multiply_exactly(above ? below[triangle(j)] : left[j], row_factor);
+      a[r][j] = above ? conj(x) : x;
+    }
   }
   __syncwarp();  // the stage is free
   return {finite, exponent};

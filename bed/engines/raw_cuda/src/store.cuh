@@ -45,7 +45,7 @@ BED_DEVICE int status_of(const Outcome& outcome, bool overflows) {
                                  : ok;
 }
 
-// Eigenvalues and status; leaves the rank of every column in `ranks` (N,).
+// Eigenvalues and status; leaves the rank of every column in `ranks` (N,), if not null.
 template <typename L, typename T, typename Tridiagonal>
 BED_DEVICE void store_values(const Batch<T>& batch, long long index,
                              const Tridiagonal& t, const Outcome& outcome, int* ranks) {
@@ -56,7 +56,7 @@ BED_DEVICE void store_values(const Batch<T>& batch, long long index,
     const int j = L::row(r);
     if (j < batch.n) {
       const int rank = rank_of(t, batch.n, j);
-      ranks[j] = rank;
+      if (ranks) ranks[j] = rank;
       if (live && store_value(batch, index, rank, t.diagonal(j), outcome))
         overflows = 1;
     }

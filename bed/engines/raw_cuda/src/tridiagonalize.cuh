@@ -24,9 +24,10 @@ BED_DEVICE int reduction_steps(int n) {
 // Where a group keeps what it shares about its matrix.
 template <typename T>
 struct Shared {
-  T* u;           // (padded,) current reflector from its leading one on
-  T* p;           // (padded,) second vector of the update, likewise
-  T* reflectors;  // (steps, N), reflector k from column 0 on, or null
+  T* u;  // (padded,) current reflector from its leading one on
+  T* p;  // (padded,) second vector of the update, likewise
+  // Of the eigenvectors, or null:
+  T* reflectors;  // (steps, N), reflector k from column 0 on
   T* tau;         // (steps,)
 };
 
@@ -42,12 +43,13 @@ BED_DEVICE void tridiagonalize_part(T (&a)[L::R][L::N], int n, const Shared<T>& 
   const int end = steps < last_step ? steps : last_step;
 #pragma unroll 1
   for (int k = first_step; k < end; ++k) {
+    const int lane = L::lane();
     T u[L::R], p[L::R];
     T first = make<T>(0);
     R tail = 0;
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
-      const int i = L::row(r);
+      const int i = r * L::G + lane;
       u[r] = i > k ? a[r][0] : make<T>(0);
       if (i == k) t.diagonal(k) = real(a[r][0]);
       if (i == k + 1)
@@ -58,13 +60,13 @@ BED_DEVICE void tridiagonalize_part(T (&a)[L::R][L::N], int n, const Shared<T>& 
     tail = group_sum<L::G>(tail);
     first = group_sum<L::G>(first);
     const Reflector<T> h = reflector(first, tail);
-    if (L::lane() == 0) {
+    if (lane == 0) {
       t.off_diagonal(k) = h.beta;
-      shared.tau[k] = h.tau;
+      if (shared.tau) shared.tau[k] = h.tau;
     }
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
-      const int i = L::row(r);
+      const int i = r * L::G + lane;
       u[r] = i == k + 1 ? make<T>(1) : multiply(u[r], h.scale);
       int position = i - k - 1;  // rows that are done follow as zeros
       if (position < 0) position += L::G * L::R;
@@ -92,7 +94,7 @@ BED_DEVICE void tridiagonalize_part(T (&a)[L::R][L::N], int n, const Shared<T>& 
     const R half = R(0.5) * inner(h.tau, h.tau) * gamma;
 #pragma unroll
     for (int r = 0; r < L::R; ++r) {
-      const int i = L::row(r);
+      const int i = r * L::G + lane;
       p[r] = r >= first_row && i > k ? axpy(p[r], -half, u[r]) : make<T>(0);
       int position = i - k - 1;
       if (position < 0) position += L::G * L::R;
@@ -123,7 +125,7 @@ BED_DEVICE void tridiagonalize_parts(T (&a)[L::R][L::N], int n, const Shared<T>&
   }
 }
 
-// Destroys `a`; fills T, τ and, unless null, the reflectors. The group's lanes see all
+// Destroys `a`; fills T and, unless null, reflectors and τ. The group's lanes see all
 // of it on return.
 template <typename L, typename T, typename Tridiagonal>
 BED_DEVICE void tridiagonalize(T (&a)[L::R][L::N], int n, const Shared<T>& shared,
