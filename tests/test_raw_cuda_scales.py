@@ -187,6 +187,20 @@ def test_eigenvalues_do_not_depend_on_the_round(monkeypatch, rng, n, dtype):
     assert_eigh(a, w, exact=np.linalg.eigvalsh(a.astype("c16")))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2, 3, 5, 18, 35])
+def test_a_block_for_each_matrix(monkeypatch, rng, n, dtype):
+    """Where matrices are smaller than the warps, and where these go round."""
+    monkeypatch.setattr(layouts, "_fastest", layouts._block)
+    monkeypatch.setattr(launcher, "plan", launcher.plan.__wrapped__)
+    tops = TOPS[np.finfo(dtype).dtype.itemsize]
+    for device, top in zip(DEVICES, tops[::2], strict=True):
+        a, (w, _, _) = _assert_zoo(rng, n, dtype, "LU"[device % 2], top, device)
+        with emulated.launches(device=device):
+            alone = emulated.eigh(a, "LU"[device % 2], eigenvectors=False)[0]
+        assert_same_bits(alone, w)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [*range(1, 17), *range(17, 65, 3)])

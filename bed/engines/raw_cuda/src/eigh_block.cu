@@ -14,6 +14,7 @@ namespace bed {
 
 constexpr int block_max = 64;  // largest n
 constexpr int block_slots = 2;
+constexpr int block_chunk = 4;  // elements loaded before any of them is stored
 
 // Row length: odd, so that a column's elements lie in different banks.
 BED_DEVICE constexpr int block_row(int n) { return n | 1; }
@@ -62,18 +63,14 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
         u[i] = i == k + 1 ? make<T>(1) : multiply(a[i * row + k], h.scale);
     sync_appliers<THREADS>();
 
-    // y = A u, four threads a row.
-    for (int i = k + 1 + thread / 4; i < n; i += THREADS / 4) {
+    // y = A u, four threads a row. All rows of a warp count as long as one is left.
+    for (int i0 = k + 1 + thread / 32 * 8; i0 < n; i0 += THREADS / 4) {
+      const int i = i0 + lane / 4;
+      const T* x = a + (i < n ? i : n - 1) * row;
       T y = make<T>(0);
-      for (int j = k + 1 + thread % 4; j < n; j += 4) y = madd(y, a[i * row + j], u[j]);
-      // The lanes of a row leave the loop together: its bounds are those of a warp's
-      // eight rows in turn.
-      const unsigned lanes = 0xfu << (lane / 4 * 4);
-#pragma unroll
-      for (int offset = 2; offset > 0; offset /= 2)
-        y = make<T>(real(y) + __shfl_xor_sync(lanes, real(y), offset),
-                    imag(y) + __shfl_xor_sync(lanes, imag(y), offset));
-      if (thread % 4 == 0) memory.p[i] = y;
+      for (int j = k + 1 + lane % 4; j < n; j += 4) y = madd(y, x[j], u[j]);
+      y = group_sum<4>(y);
+      if (lane % 4 == 0 && i < n) memory.p[i] = y;
     }
     sync_appliers<THREADS>();
 
@@ -99,11 +96,11 @@ BED_DEVICE void tridiagonalize_block(T* a, int n, BlockMemory<T>& memory,
   }
 }
 
-// Q = H₀ H₁ … in the place of the reflectors, by backward accumulation; a thread owns
-// every THREADS-th column.
+// Q = H₀ H₁ … in the place of the reflectors, by backward accumulation. A warp has
+// sixteen columns at a time, two lanes each: one for every other row.
 template <int THREADS, typename T>
 BED_DEVICE void back_transform_block(T* a, int n, const BlockMemory<T>& memory) {
-  const int thread = threadIdx.x, row = block_row(n);
+  const int thread = threadIdx.x, lane = thread % 32, row = block_row(n);
   const int steps = n - 2 + Traits<T>::is_complex;
   // Below the last reflector Q is the identity.
   const int from = steps > 0 ? steps : 0;
@@ -113,11 +110,29 @@ BED_DEVICE void back_transform_block(T* a, int n, const BlockMemory<T>& memory) 
   for (int k = steps - 1; k >= 0; --k) {
     const T* u = a + k * row;
     const T minus_tau = negate(memory.tau[k]);
-    for (int j = k + 1 + thread; j < n; j += THREADS) {
+    const int first = k + 1 + lane / 16;
+    for (int j0 = k + 1 + thread / 32 * 16; j0 < n; j0 += THREADS / 2) {
+      const int j = j0 + lane % 16;
+      T* x = a + (j < n ? j : n - 1);
       T s = make<T>(0);
-      for (int i = k + 1; i < n; ++i) s = madd(s, conj(u[i]), a[i * row + j]);
-      s = multiply(minus_tau, s);
-      for (int i = k + 1; i < n; ++i) a[i * row + j] = madd(a[i * row + j], u[i], s);
+      for (int i = first; i < n; i += 2) s = madd(s, conj(u[i]), x[i * row]);
+      s = multiply(minus_tau, pair_sum<16>(s));
+      if (j >= n) continue;
+      // The last row is done again, from what it was, where a chunk is not full.
+      const int last = n - 1 - (n - 1 - first) % 2;
+      for (int i0 = first; i0 < n; i0 += 2 * block_chunk) {
+        T y[block_chunk];
+#pragma unroll
+        for (int c = 0; c < block_chunk; ++c) {
+          const int i = i0 + 2 * c < last ? i0 + 2 * c : last;
+          y[c] = madd(x[i * row], u[i], s);
+        }
+#pragma unroll
+        for (int c = 0; c < block_chunk; ++c) {
+          const int i = i0 + 2 * c < last ? i0 + 2 * c : last;
+          x[i * row] = y[c];
+        }
+      }
     }
     sync_appliers<THREADS>();
     // Row and column k become those of the identity: the reflector is used up.
@@ -129,26 +144,40 @@ BED_DEVICE void back_transform_block(T* a, int n, const BlockMemory<T>& memory) 
   }
 }
 
-// Apply the recorded sweeps to the columns of Q; a thread owns every THREADS-th row.
+// Apply the recorded sweeps to the columns of Q. Rotations are real: a thread owns
+// every THREADS-th row of real or of imaginary parts.
 template <int THREADS, int BLOCK, typename T>
 BED_DEVICE void apply_sweeps_block(T* q, int n, BlockMemory<T>& memory) {
   using S = decltype(memory.slots);
-  const int row = block_row(n);
+  using R = RealOf<T>;
+  constexpr int parts = sizeof(T) / sizeof(R);
+  const int row = block_row(n) * parts;
   for (int count = 0;; ++count) {
     const int slot = count % block_slots;
     wait<S::full, block_slots>(slot, BLOCK);
     if (memory.slots.last[slot]) return;
     const int lo = memory.slots.lo[slot][0], hi = memory.slots.hi[slot][0];
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-      T* x = q + j * row;
-      T kept = x[lo];
-      for (int i = lo; i < hi; ++i) {
-        T next = x[i + 1];
-        rotate(memory.slots.rotations[slot][i][0], kept, next);
-        x[i] = kept;
-        kept = next;
+    for (int j = threadIdx.x; j < n * parts; j += THREADS) {
+      R* x = reinterpret_cast<R*>(q) + j / parts * row + j % parts;
+      R kept = x[lo * parts];
+      for (int i0 = lo; i0 < hi; i0 += block_chunk) {
+        Rotation<R> rotations[block_chunk];
+        R next[block_chunk];
+#pragma unroll
+        for (int c = 0; c < block_chunk; ++c) {
+          const int i = i0 + c < hi ? i0 + c : lo;
+          rotations[c] = memory.slots.rotations[slot][i][0];
+          next[c] = x[(i + 1) * parts];
+        }
+#pragma unroll
+        for (int c = 0; c < block_chunk; ++c) {
+          if (i0 + c >= hi) break;
+          rotate(rotations[c], kept, next[c]);
+          x[(i0 + c) * parts] = kept;
+          kept = next[c];
+        }
       }
-      x[hi] = kept;
+      x[hi * parts] = kept;
     }
     arrive<S::free, block_slots>(slot, BLOCK);
   }

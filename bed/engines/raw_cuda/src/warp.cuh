@@ -6,6 +6,16 @@ namespace bed {
 
 constexpr unsigned all_lanes = 0xffffffffu;
 
+// The sum with the lane whose number is another by OFFSET, a power of two.
+template <int OFFSET, typename R>
+BED_DEVICE R pair_sum(R x) {
+  return x + __shfl_xor_sync(all_lanes, x, OFFSET);
+}
+template <int OFFSET, typename R>
+BED_DEVICE Complex<R> pair_sum(Complex<R> x) {
+  return {pair_sum<OFFSET>(x.re), pair_sum<OFFSET>(x.im)};
+}
+
 template <int G, typename R>
 BED_DEVICE R group_sum(R x) {
 #pragma unroll
