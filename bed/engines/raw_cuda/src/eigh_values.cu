@@ -49,20 +49,15 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   int rounds = 0;
 #pragma unroll 1
   for (; rounds < ROUNDS && first_of(rounds) < batch.size; ++rounds) {
-    T a[R][N];
-    {
-      const int group = thread_again() / G;
-      const long long index = first_of(rounds) + group;
-      // Lanes without a matrix work on the last one, and store nothing.
-      memory.scalings[rounds * Memory::at_once + group] =
-          load_rows<Anew>(batch, index < batch.size ? index : batch.size - 1, a,
-                          memory.matrices[group].memory);
-    }
-    const int group = thread_again() / G;
+    const int group = thread_again() / G, m = rounds * Memory::at_once + group;
+    const long long index = first_of(rounds) + group;
     auto& mine = memory.matrices[group];
+    T a[R][N];
+    // Lanes without a matrix work on the last one, and store nothing.
+    memory.scalings[m] = load_rows<Anew>(
+        batch, index < batch.size ? index : batch.size - 1, a, mine.memory);
     const Shared<T> shared{mine.u(), mine.p(), nullptr, nullptr};
-    tridiagonalize<Anew>(a, batch.n, shared,
-                         tridiagonal(rounds * Memory::at_once + group));
+    tridiagonalize<Anew>(a, batch.n, shared, tridiagonal(m));
   }
   __syncthreads();
 
