@@ -22,8 +22,17 @@ from pathlib import Path
 # H800 (Luo et al. 2024, arXiv:2402.13499, table of memory latencies). The rest from the
 # latest table by instruction, of Volta (Jia et al. 2018, arXiv:1804.06826, table 4.1):
 # MUFU 14, double precision 8. Its latencies of 4 and 5 for all else are those that the
-# compiler writes into the code of sm_80 and sm_90, too.
-LATENCIES = {"LDS": 29, "MUFU": 14, "DADD": 8, "DMUL": 8, "DFMA": 8, "DSETP": 8}
+# compiler writes into the code of sm_80 and sm_90, too. Shuffles pass through the unit
+# of shared memory; that they take as long is a guess.
+LATENCIES = {
+    "LDS": 29,
+    "SHFL": 29,
+    "MUFU": 14,
+    "DADD": 8,
+    "DMUL": 8,
+    "DFMA": 8,
+    "DSETP": 8,
+}
 READ = 8  # until a store has read its operands: a guess, which few waits depend on
 NO_SCOREBOARD = 7
 PASSAGES = 8  # of a loop
@@ -141,6 +150,11 @@ def chain(code: Code) -> Code:
 
 def cycles_per_root(loop: Code) -> float:
     """Cycles of a rotation in a loop that has run for a while."""
+    return cycles(loop) / roots(loop)
+
+
+def cycles(loop: Code) -> float:
+    """Cycles of a passage of a loop that has run for a while, of a warp alone."""
     released, now, starts = [0] * (NO_SCOREBOARD + 1), 0, []
     for _ in range(PASSAGES):
         starts.append(now)
@@ -151,4 +165,4 @@ def cycles_per_root(loop: Code) -> float:
             released[x.sets] = max(released[x.sets], now + latency)
             released[x.reads] = max(released[x.reads], now + READ)
             now += max(1, x.stall)
-    return (starts[-1] - starts[1]) / (PASSAGES - 2) / roots(loop)
+    return (starts[-1] - starts[1]) / (PASSAGES - 2)

@@ -228,3 +228,30 @@ def test_table_is_complete(static):
         for architecture in static.ARCHITECTURES
     }
     assert written == expected
+
+
+@pytest.mark.parametrize("dtype, n", [("float64", 32), ("complex64", 64)])
+def test_model_of_three_launches_is_of_the_kernels_there_are(
+    static, monkeypatch, dtype, n
+):
+    """scripts/results/split_model.csv, from registers and from shared memory."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    model = importlib.import_module("split_model")
+    if not static.machine_code.disassemble(
+        static.compile_kernel(next(_of_each_source()).values[0], "sm_90").cubin
+    ):
+        pytest.skip("disassembling needs nvidia-cuda-cuobjdump and -nvdisasm")
+    with model.RESULTS.open() as file:
+        written = {(row["dtype"], row["n"]): row for row in csv.DictReader(file)}
+    expected = written[dtype, str(n)]
+    assert len(written) == sum(len(sizes) for sizes in model.CASES.values())
+    found = model.row(dtype, n)
+    assert found["kernel"] == expected["kernel"]
+    # Another compiler counts a little differently.
+    cycles = [name for name in found if name.endswith(("_cycles", "_alone"))]
+    assert len(cycles) == 10
+    for name in cycles:
+        assert float(found[name]) == pytest.approx(float(expected[name]), rel=0.1)
+    for place in model.PLACES:
+        ratio = float(expected["today_cycles"]) / float(expected[f"{place}_cycles"])
+        assert float(expected[f"{place}_ratio"]) == pytest.approx(ratio, abs=0.01)
