@@ -144,6 +144,9 @@ def test_a_wrong_result_fails_the_run(tmp_path):
     assert data["timings"] == []
 
 
+FEW_BLOCKS = "__import__('sys').modules['bed.engines.raw_cuda.eigh'].FILLING == 1"
+
+
 @pytest.mark.slow
 def test_quick_looks_at_every_kernel(tmp_path):
     result = run(tmp_path / "right", "--quick", "--minutes", "5")
@@ -153,13 +156,14 @@ def test_quick_looks_at_every_kernel(tmp_path):
     worst = data["parts"][1]["worst"]
     for kind in ("residual", "orthogonality", "values", "root", "gradient"):
         assert 0 < worst[kind]["float32"] <= 32
-    # Of the engine alone, and of its functions.
-    changes = {
-        "eigh": "if result[1] is not None: result[1][-1] *= 1.01",
-        "spectral_vjp": "result *= 1.01",
-    }
-    for name, statement in changes.items():
-        folder, change = tmp_path / name, _wrong(name, statement)
+    # Of the engine alone, of its functions, and of blocks with several rounds.
+    changes = (
+        ("eigh", "if result[1] is not None: result[1][-1] *= 1.01"),
+        ("spectral_vjp", "result *= 1.01"),
+        ("eigh", f"if {FEW_BLOCKS}: result[0][-1] *= 1 + 2.0**-20"),
+    )
+    for i, (name, statement) in enumerate(changes):
+        folder, change = tmp_path / str(i), _wrong(name, statement)
         assert run(folder, "--quick", "--minutes", "5", change=change).returncode == 1
         assert report(folder)[0]["parts"][1]["state"] == "failed"
 

@@ -1,6 +1,8 @@
 """Whether every kernel is right, in seconds and with NumPy alone to judge."""
 
+import importlib
 from importlib.util import find_spec
+from unittest import mock
 
 import cupy
 import numpy as np
@@ -28,6 +30,8 @@ def kernels(run, part) -> None:
             for n, layout in every_layout(dtype, vectors=vectors):
                 with part.attempt(layout.expression):
                     solved(run, part, n, dtype, vectors)
+                    if layout.rounds > 1:
+                        in_rounds(run, part, n, dtype)
         for n in sizes_of_functions(dtype):
             with part.attempt(f"functions of {dtype} {n} × {n}"):
                 functions(run, part, n, dtype)
@@ -50,6 +54,19 @@ def solved(run, part, n, dtype, vectors) -> None:
         )
         results = w[good], None if v is None else v[good], exact[good]
         part.right(whole[good], *results, uplo, what=f"{dtype} {n} × {n}")
+
+
+def in_rounds(run, part, n, dtype) -> None:
+    """Eigenvalues by as few blocks as can be, as in large batches, and by many."""
+    a = put(hermitian(run.rng("rounds", n, dtype), BATCH, n, dtype))
+    launcher = importlib.import_module("bed.engines.raw_cuda.eigh")
+    w, _, status = get(engine()(a, eigenvectors=False))
+    with mock.patch.object(launcher, "FILLING", 1):
+        again, _, status_again = get(engine()(a, eigenvectors=False))
+    part.expect(
+        np.array_equal(w, again) and not status.any() and not status_again.any(),
+        f"{dtype} {n} × {n}: eigenvalues of another round have other bits",
+    )
 
 
 def sizes_of_functions(dtype) -> list[int]:
