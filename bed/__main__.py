@@ -1,11 +1,11 @@
-"""``python -m bed demo | info | bench | cache``."""
+"""``python -m bed eigh | demo | info | bench | cache``."""
 
 import shlex
 import sys
 
 from . import __version__
 from ._console import ArgumentParser, show
-from .cli import bench, cache, demo, info
+from .cli import bench, cache, demo, eigh, info
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -13,9 +13,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m bed", description=__doc__)
     parser.add_argument("--version", action="version", version=f"bed {__version__}")
     commands = parser.add_subparsers(
-        required=True, metavar="demo | info | bench | cache"
+        required=True, metavar="eigh | demo | info | bench | cache"
     )
-    for command in (demo, info, bench, cache):
+    for command in (eigh, demo, info, bench, cache):
         sub = commands.add_parser(
             command.__name__.rpartition(".")[2],
             help=command.__doc__,

@@ -86,7 +86,7 @@ sys.exit(main(sys.argv[1:]))
         (["info"], "engines:"),
         (["cache"], "files"),
         (["bench", "--n", "2", "--batch", "9"], "matrices/s"),
-        (["--help"], "demo | info | bench | cache"),
+        (["--help"], "eigh | demo | info | bench | cache"),
         (["bench", "--help"], "--values-only"),
         (["demo", "--help"], "--out"),
     ],

@@ -108,6 +108,8 @@ def install():
     cupy.empty, cupy.asarray = arrays.Array, arrays.asarray
     cupy.asnumpy = lambda x: x.get()
     cupy.get_default_memory_pool = lambda: memory.DEFAULT_POOL
+    sys.modules["cupyx"] = types.ModuleType("cupyx")
+    sys.modules["cupyx"].empty_pinned = np.empty
     cupy.linalg = types.SimpleNamespace(
         eigh=numpy_linalg("eigh"), eigvalsh=numpy_linalg("eigvalsh")
     )

@@ -79,9 +79,15 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def data(self):
         return Pointer(self.a.__array_interface__["data"][0], self.a)
 
-    def get(self):
-        current_stream().synchronize()
-        return np.array(self.a)
+    def get(self, *, out=None, blocking=True):
+        out = np.empty_like(self.a) if out is None else out
+        current_stream().queue(lambda: np.copyto(out, self.a))
+        if blocking:
+            current_stream().synchronize()
+        return out
+
+    def set(self, a):
+        current_stream().queue(lambda: np.copyto(self.a, a))
 
 
 def bare(x):

@@ -1,0 +1,221 @@
+""".npy files: a batch that is mapped, and results that are written in place."""
+
+import hashlib
+import io
+import math
+import os
+from collections.abc import Mapping
+from errno import EINVAL, ENOSYS, EOPNOTSUPP
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._dispatch.dtypes import compute_dtype
+from .._dispatch.normalize import raise_unless_square
+from .windows import boxes
+
+# What is read of an input to tell it from another: so many pieces of so many bytes.
+SAMPLES, SAMPLE = 64, 4096
+
+
+class Spec(NamedTuple):
+    """Shape and dtype of a result."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class NpyInput:
+    """A batch (..., n, n) in a .npy file.
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong with the file: it is none, is cut short, holds objects, or
+        what are no matrices.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("rb")
+        try:
+            self.shape, self._fortran, self.dtype = self._header()
+            raise_unless_square(self.shape)
+            self._check_dtype()
+            self._data = self._file.tell()
+            self._found = self._stat()
+            self._check_length()
+        except BaseException:
+            self._file.close()
+            raise
+        self.leading, self.n = self.shape[:-2], self.shape[-1]
+        self.count = math.prod(self.leading)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype]:
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }
+        try:
+            return read[np.lib.format.read_magic(self._file)](self._file)
+        except (ValueError, KeyError) as error:
+            # Pickles among them; nothing in the file is run.
+            raise ValueError(f"{self.path} is no .npy file of numbers") from error
+
+    def _check_dtype(self) -> None:
+        if self.dtype.hasobject:
+            raise ValueError(
+                f"{self.path} holds Python objects, as a pickle; only numbers are read"
+            )
+        try:
+            compute_dtype(self.dtype)
+        except TypeError as error:
+            raise ValueError(f"{self.path}: {error}") from error
+
+    def _stat(self) -> tuple[int, int]:
+        found = os.fstat(self._file.fileno())
+        return found.st_size, found.st_mtime_ns
+
+    def _check_length(self) -> None:
+        promised = self._data + math.prod(self.shape) * self.dtype.itemsize
+        if self._found[0] < promised:
+            raise ValueError(
+                f"{self.path} is truncated: its header promises {promised} bytes, and "
+                f"there are {self._found[0]}"
+            )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells this input from another, or from itself after a change."""
+        size, mtime = self._found
+        digest = hashlib.sha256()
+        last = max(size - SAMPLE, 0)
+        for position in sorted({last * i // (SAMPLES - 1) for i in range(SAMPLES)}):
+            self._file.seek(position)
+            digest.update(self._file.read(SAMPLE))
+        return {
+            "size": size,
+            "modified": mtime,
+            "shape": list(self.shape),
+            "dtype": self.dtype.str,
+            "fortran_order": self._fortran,
+            "sample": digest.hexdigest(),
+        }
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError if somebody has written to the file since it was opened."""
+        if self._stat() != self._found:
+            raise ValueError(
+                f"{self.path} has changed while it was read: what came of it is not "
+                "kept in full, give another folder"
+            )
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Some of the matrices. The file is mapped as long as the result lives."""
+        shape = (stop - start, self.n, self.n)
+        if not math.prod(shape):
+            return np.empty(shape, self.dtype)
+        # What is cut off behind a mapping kills who reads there.
+        self.check_unchanged()
+        if not self._fortran:
+            step = self.n * self.n * self.dtype.itemsize
+            return self._mapped(shape, "C", self._data + start * step)
+        a = self._mapped(self.shape, "F", self._data)
+        parts = [
+            a[box].reshape((-1, self.n, self.n))
+            for box in boxes(self.leading, start, stop)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _mapped(self, shape, order, offset) -> np.ndarray:
+        mapped = np.memmap(self._file, self.dtype, "r", offset, shape, order)
+        return mapped.view(np.ndarray)
+
+
+class NpyOutputs:
+    """One .npy file for each result, as long as it will be from the beginning.
+
+    Written to by ordinary means: on a full disk a mapping would kill the process.
+    """
+
+    def __init__(self, folder: Path, specs: Mapping[str, Spec]) -> None:
+        self.folder, self._specs = folder, specs
+        self.paths = {name: folder / f"{name}.npy" for name in specs}
+        self._files: dict[str, io.BufferedRandom] = {}
+
+    def prepare(self) -> None:
+        """Make the files; what they hold is not yet anything."""
+        for name, path in self.paths.items():
+            header = _header(self._specs[name])
+            length = len(header) + self._specs[name].nbytes
+            with path.open("wb") as file:
+                file.write(header)
+                file.flush()
+                _allocate(file.fileno(), length)
+
+    def open(self) -> None:
+        """Open what was prepared.
+
+        Raises
+        ------
+        ValueError
+            A file is not there, or is another one.
+        """
+        for name, path in self.paths.items():
+            header = _header(self._specs[name])
+            length = len(header) + self._specs[name].nbytes
+            if not path.is_file():
+                raise ValueError(f"{path} was begun, and is gone")
+            file = self._files[name] = path.open("r+b")
+            if file.read(len(header)) != header or path.stat().st_size != length:
+                raise ValueError(f"{path} was begun, and is another file now")
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def write(self, start: int, results: Mapping[str, np.ndarray]) -> None:
+        """Write the results of some matrices; they are on the disk then."""
+        for name, x in results.items():
+            file = self._files[name]
+            each = x.nbytes // len(x)
+            file.seek(len(_header(self._specs[name])) + start * each)
+            file.write(np.ascontiguousarray(x).data if x.size else b"")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def status(self, start: int, stop: int) -> np.ndarray:
+        """Of some of the matrices, from the file."""
+        spec, file = self._specs["status"], self._files["status"]
+        file.seek(len(_header(spec)) + start * spec.dtype.itemsize)
+        return np.frombuffer(
+            file.read((stop - start) * spec.dtype.itemsize), spec.dtype
+        )
+
+
+def _header(spec: Spec) -> bytes:
+    buffer = io.BytesIO()
+    description = np.lib.format.dtype_to_descr(spec.dtype)
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": description, "fortran_order": False, "shape": spec.shape}
+    )
+    return buffer.getvalue()
+
+
+def _allocate(file: int, length: int) -> None:
+    """Lengthen a file, with room on the disk where the system can promise that."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file, 0, length)
+            return
+        except OSError as error:
+            if error.errno not in (EINVAL, ENOSYS, EOPNOTSUPP):
+                raise
+    os.truncate(file, length)
