@@ -5,6 +5,7 @@ from . import jax as jax
 from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
+from ._eigh_list import eigh_list
 from ._explain import explain, warmup
 from ._extremal import eigh_extremal
 from ._funm import funm
@@ -46,6 +47,7 @@ __all__ = [
     "clampm",
     "eigh",
     "eigh_extremal",
+    "eigh_list",
     "eigh_tridiagonal",
     "eigvalsh",
     "explain",

@@ -51,6 +51,7 @@ LAYERS = {
     "_extremal": 8,
     "_stages": 8,
     "matfun": 8,
+    "_eigh_list": 9,
     "_funm": 9,
     "jax": 9,
     "linalg": 9,

@@ -61,7 +61,7 @@ def arrange(w: Any, v: Any, arrangement: Arrangement) -> tuple[Any, Any]:
     w, v
         New arrays of the same library.
     """
-    xp = _namespace(w)
+    xp = namespace_of(w)
     if w.shape[-1] == 0:
         return w, v
     if arrangement.order == "descending":
@@ -83,7 +83,7 @@ def with_largest_positive(v: Any) -> Any:
 
     Of entries within `TIE` of the largest it is the first one. Columns of NaN stay.
     """
-    xp, n = _namespace(v), v.shape[-1]
+    xp, n = namespace_of(v), v.shape[-1]
     size = xp.abs(v)
     largest = xp.max(size, axis=-2, keepdims=True)
     close = 1 - TIE * n * float(xp.finfo(v.dtype).eps)
@@ -101,7 +101,7 @@ def with_largest_positive(v: Any) -> Any:
     return xp.where(chosen, modulus, v * (modulus / x))  # real to the last bit
 
 
-def _namespace(x):
+def namespace_of(x):
     """The array functions of its library.
 
     Not imported before they are needed: `import bed` loads NumPy alone.
