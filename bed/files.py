@@ -8,6 +8,8 @@ C or Fortran order; object arrays and pickles are refused. One window of it afte
 other is mapped and solved, while the results of the one before are written. In the
 output folder each result is a .npy file, ``status.npy`` among them, which has its full
 length from the beginning; ``journal.json`` says what the run is of and how far it is.
+A folder that is an array of zarr is taken as well, where zarr is installed; results are
+arrays of zarr then, ``status.zarr`` among them, in chunks like those of the input.
 
 - A run that was ended by ``kill -9`` or a full disk goes on when it is called again,
   and the files are, bit for bit, those of a run that was not disturbed. One that is
@@ -49,7 +51,7 @@ def eigh(
     Parameters
     ----------
     input : str or Path
-        A .npy file of shape (..., n, n).
+        A .npy file of shape (..., n, n), or a folder of zarr.
     output : str or Path
         A folder, which is made. Gets ``eigenvalues.npy`` (..., n), ``eigenvectors.npy``
         (..., n, n) and ``status.npy`` (...).

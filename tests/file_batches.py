@@ -1,4 +1,8 @@
-"""A batch in a file, and what is found beside it."""
+"""A batch in a file, what is found beside it, and runs that are killed."""
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 
@@ -25,3 +29,30 @@ def assert_same(found, expected):
     for name, x in expected.items():
         assert (found[name].dtype, found[name].shape) == (x.dtype, x.shape)
         assert found[name].tobytes() == x.tobytes(), name
+
+
+KILLED = """
+import os, signal, sys
+import bed.files
+from bed._files.journal import Journal
+
+path, folder, memory, done, written = sys.argv[1:]
+note = Journal.note
+
+def killed(self, to):
+    if to >= int(done) and written == "written":
+        note(self, to)
+    if to >= int(done):
+        os.kill(os.getpid(), signal.SIGKILL)
+    note(self, to)
+
+Journal.note = killed
+bed.files.eigh(path, folder, memory=memory)
+"""
+
+
+def killed(path, folder, done, written, memory=SMALL):
+    """How a process ends that is killed when it is about to note, or has noted."""
+    words = [sys.executable, "-c", KILLED, path, folder, memory, done, written]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(list(map(str, words)), env=environment).returncode

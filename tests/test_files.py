@@ -1,9 +1,7 @@
 """Files larger than memory: the same bits as in memory, also after a kill."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -14,7 +12,7 @@ import bed.files
 from bed.__main__ import main
 from bed._files.progress import Progress
 from bed._files.windows import boxes, in_bytes
-from file_batches import SMALL, assert_same, results, saved_batch
+from file_batches import SMALL, assert_same, killed, results, saved_batch
 from interpreter import run_python
 
 
@@ -50,33 +48,6 @@ def test_matrices_without_entries(tmp_path):
     np.save(tmp_path / "in.npy", np.empty((4, 0, 0)))
     found = bed.files.eigh(tmp_path / "in.npy", tmp_path / "out")
     assert found.counts == {bed.Status.OK: 4}
-
-
-KILLED = """
-import os, signal, sys
-import bed.files
-from bed._files.journal import Journal
-
-path, folder, memory, done, written = sys.argv[1:]
-note = Journal.note
-
-def killed(self, to):
-    if to >= int(done) and written == "written":
-        note(self, to)
-    if to >= int(done):
-        os.kill(os.getpid(), signal.SIGKILL)
-    note(self, to)
-
-Journal.note = killed
-bed.files.eigh(path, folder, memory=memory)
-"""
-
-
-def killed(path, folder, done, written, memory=SMALL):
-    """How a process ends that is killed when it is about to note, or has noted."""
-    words = [sys.executable, "-c", KILLED, path, folder, memory, done, written]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(list(map(str, words)), env=environment).returncode
 
 
 def test_a_killed_run_goes_on(batch, tmp_path):

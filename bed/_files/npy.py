@@ -7,31 +7,16 @@ import os
 from collections.abc import Mapping
 from errno import EINVAL, ENOSYS, EOPNOTSUPP
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._dispatch.dtypes import compute_dtype
-from .._dispatch.normalize import raise_unless_square
+from .batch import SAMPLE, SAMPLES, Batch, Spec
 from .windows import boxes
 
-# What is read of an input to tell it from another: so many pieces of so many bytes.
-SAMPLES, SAMPLE = 64, 4096
 
-
-class Spec(NamedTuple):
-    """Shape and dtype of a result."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-class NpyInput:
-    """A batch (..., n, n) in a .npy file.
+class NpyInput(Batch):
+    """A batch in a .npy file.
 
     Raises
     ------
@@ -41,44 +26,19 @@ class NpyInput:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self._file = path.open("rb")
         try:
-            self.shape, self._fortran, self.dtype = self._header()
-            raise_unless_square(self.shape)
-            self._check_dtype()
+            shape, self._fortran, dtype = _read_header(path, self._file)
+            super().__init__(path, shape, dtype)
             self._data = self._file.tell()
             self._found = self._stat()
             self._check_length()
         except BaseException:
             self._file.close()
             raise
-        self.leading, self.n = self.shape[:-2], self.shape[-1]
-        self.count = math.prod(self.leading)
 
     def close(self) -> None:
         self._file.close()
-
-    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype]:
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }
-        try:
-            return read[np.lib.format.read_magic(self._file)](self._file)
-        except (ValueError, KeyError) as error:
-            # Pickles among them; nothing in the file is run.
-            raise ValueError(f"{self.path} is no .npy file of numbers") from error
-
-    def _check_dtype(self) -> None:
-        if self.dtype.hasobject:
-            raise ValueError(
-                f"{self.path} holds Python objects, as a pickle; only numbers are read"
-            )
-        try:
-            compute_dtype(self.dtype)
-        except TypeError as error:
-            raise ValueError(f"{self.path}: {error}") from error
 
     def _stat(self) -> tuple[int, int]:
         found = os.fstat(self._file.fileno())
@@ -93,7 +53,6 @@ class NpyInput:
             )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells this input from another, or from itself after a change."""
         size, mtime = self._found
         digest = hashlib.sha256()
         last = max(size - SAMPLE, 0)
@@ -109,16 +68,11 @@ class NpyInput:
             "sample": digest.hexdigest(),
         }
 
-    def check_unchanged(self) -> None:
-        """Raise ValueError if somebody has written to the file since it was opened."""
-        if self._stat() != self._found:
-            raise ValueError(
-                f"{self.path} has changed while it was read: what came of it is not "
-                "kept in full, give another folder"
-            )
+    def is_unchanged(self) -> bool:
+        return self._stat() == self._found
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Some of the matrices. The file is mapped as long as the result lives."""
+        """Some of the matrices; the file is mapped as long as they live."""
         shape = (stop - start, self.n, self.n)
         if not math.prod(shape):
             return np.empty(shape, self.dtype)
@@ -139,6 +93,18 @@ class NpyInput:
         return mapped.view(np.ndarray)
 
 
+def _read_header(path: Path, file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        return read[np.lib.format.read_magic(file)](file)
+    except (ValueError, KeyError) as error:
+        # Pickles among them; nothing in the file is run.
+        raise ValueError(f"{path} is no .npy file of numbers") from error
+
+
 class NpyOutputs:
     """One .npy file for each result, as long as it will be from the beginning.
 
@@ -151,7 +117,6 @@ class NpyOutputs:
         self._files: dict[str, io.BufferedRandom] = {}
 
     def prepare(self) -> None:
-        """Make the files; what they hold is not yet anything."""
         for name, path in self.paths.items():
             header = _header(self._specs[name])
             length = len(header) + self._specs[name].nbytes
@@ -161,13 +126,6 @@ class NpyOutputs:
                 _allocate(file.fileno(), length)
 
     def open(self) -> None:
-        """Open what was prepared.
-
-        Raises
-        ------
-        ValueError
-            A file is not there, or is another one.
-        """
         for name, path in self.paths.items():
             header = _header(self._specs[name])
             length = len(header) + self._specs[name].nbytes
@@ -182,7 +140,6 @@ class NpyOutputs:
             file.close()
 
     def write(self, start: int, results: Mapping[str, np.ndarray]) -> None:
-        """Write the results of some matrices; they are on the disk then."""
         for name, x in results.items():
             file = self._files[name]
             each = x.nbytes // len(x)
@@ -192,7 +149,6 @@ class NpyOutputs:
             os.fsync(file.fileno())
 
     def status(self, start: int, stop: int) -> np.ndarray:
-        """Of some of the matrices, from the file."""
         spec, file = self._specs["status"], self._files["status"]
         file.seek(len(_header(spec)) + start * spec.dtype.itemsize)
         return np.frombuffer(

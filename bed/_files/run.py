@@ -17,8 +17,9 @@ from .._config import no_gpu
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put
 from .._dispatch.policy import choose
+from .batch import Batch, Outputs, Spec
 from .journal import Journal
-from .npy import NpyInput, NpyOutputs, Spec
+from .npy import NpyInput, NpyOutputs
 from .progress import Progress
 from .summary import Summary, counted
 from .windows import in_bytes, matrices_at_once
@@ -38,17 +39,17 @@ def run(
     began, folder, limit = time.monotonic(), Path(folder), in_bytes(memory)
     function = functools.partial(getattr(bed, name), return_info=True, **options)
     with ExitStack() as stack:
-        batch = stack.enter_context(closing(NpyInput(Path(source))))
+        batch = stack.enter_context(closing(_opened(Path(source))))
         if device == "cuda" and (problem := no_gpu()):
             raise ValueError(f"device='cuda' {problem}")
         # Options that are wrong are found here, before anything is written.
         specs = _specs(function, batch, device)
-        window = matrices_at_once(limit, _bytes_of_one(specs, batch))
+        window = matrices_at_once(limit, _bytes_of_one(specs, batch), batch.unit)
         task = _task(name, options, device, batch, window)
         with _told(folder):
             folder.mkdir(parents=True, exist_ok=True)
             journal = stack.enter_context(closing(Journal(folder, task)))
-            outputs = stack.enter_context(closing(NpyOutputs(folder, specs)))
+            outputs = stack.enter_context(closing(_outputs(folder, specs, batch)))
             _begin(journal, outputs)
         first = journal.done
         solve = _solver(function, device, batch, window)
@@ -60,7 +61,26 @@ def run(
     return Summary(outputs.paths, counts, failed, batch.count - first, seconds)
 
 
-def _specs(function: Callable, batch: NpyInput, device: str) -> dict[str, Spec]:
+def _opened(path: Path) -> Batch:
+    """The matrices in a file, or in a folder of zarr."""
+    if path.is_dir():
+        from .zarr import ZarrInput
+
+        return ZarrInput(path)
+    return NpyInput(path)
+
+
+def _outputs(folder: Path, specs: Mapping[str, Spec], batch: Batch) -> Outputs:
+    """Files of the format that the matrices have."""
+    if isinstance(batch, NpyInput):
+        return NpyOutputs(folder, specs)
+    from .zarr import ZarrInput, ZarrOutputs
+
+    assert isinstance(batch, ZarrInput)
+    return ZarrOutputs(folder, specs, batch.chunks)
+
+
+def _specs(function: Callable, batch: Batch, device: str) -> dict[str, Spec]:
     """Names, shapes and dtypes of the results, as the function gives them for none."""
     none = function(put(np.empty((0, batch.n, batch.n), batch.dtype), device))
     return {
@@ -69,7 +89,7 @@ def _specs(function: Callable, batch: NpyInput, device: str) -> dict[str, Spec]:
     }
 
 
-def _bytes_of_one(specs: Mapping[str, Spec], batch: NpyInput) -> int:
+def _bytes_of_one(specs: Mapping[str, Spec], batch: Batch) -> int:
     """Bytes of a matrix, as it comes and as it may be computed, and of its results."""
     entries = batch.n**2
     results = sum(spec.nbytes for spec in specs.values()) // max(batch.count, 1)
@@ -77,7 +97,7 @@ def _bytes_of_one(specs: Mapping[str, Spec], batch: NpyInput) -> int:
     return max(results + entries * of_input, 1)
 
 
-def _task(name, options, device, batch: NpyInput, window: int) -> dict[str, Any]:
+def _task(name, options, device, batch: Batch, window: int) -> dict[str, Any]:
     """What determines the results to the last bit."""
     engine = choose(
         batch.n,
@@ -97,7 +117,7 @@ def _task(name, options, device, batch: NpyInput, window: int) -> dict[str, Any]
     }
 
 
-def _begin(journal: Journal, outputs: NpyOutputs) -> None:
+def _begin(journal: Journal, outputs: Outputs) -> None:
     """Make the outputs, unless that is done, and open them."""
     if journal.is_new:
         there = [str(path) for path in outputs.paths.values() if path.exists()]
@@ -112,7 +132,7 @@ def _begin(journal: Journal, outputs: NpyOutputs) -> None:
     outputs.open()
 
 
-def _solver(function, device: str, batch: NpyInput, window: int) -> Callable:
+def _solver(function, device: str, batch: Batch, window: int) -> Callable:
     """``solve(a)`` begins with some matrices; what it returns waits for the results."""
     if device == "cpu":
 
@@ -127,8 +147,8 @@ def _solver(function, device: str, batch: NpyInput, window: int) -> Callable:
 
 
 def _work(
-    batch: NpyInput,
-    outputs: NpyOutputs,
+    batch: Batch,
+    outputs: Outputs,
     journal: Journal,
     window: int,
     solve: Callable,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._status import NAMED_FAILURES, Status, name_failures
-from .npy import NpyOutputs
+from .batch import Outputs
 
 # Statuses that are in memory at once.
 _AT_ONCE = 2**20
@@ -55,7 +55,7 @@ class Summary(NamedTuple):
         return "\n".join(lines)
 
 
-def counted(outputs: NpyOutputs, count: int) -> tuple[dict[Status, int], list[int]]:
+def counted(outputs: Outputs, count: int) -> tuple[dict[Status, int], list[int]]:
     """How many matrices ended how, from what was written, and the first that failed."""
     counts: dict[Status, int] = {}
     failed: list[int] = []

@@ -28,8 +28,10 @@ def in_bytes(size: int | str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def matrices_at_once(memory: int, each: int) -> int:
+def matrices_at_once(memory: int, each: int, unit: int = 1) -> int:
     """Matrices in a window, if one with its results has `each` bytes.
+
+    A multiple of `unit` if there is room for that.
 
     Raises
     ------
@@ -41,7 +43,8 @@ def matrices_at_once(memory: int, each: int) -> int:
             f"one matrix takes {COPIES * each} bytes with its results, and memory is "
             f"limited to {memory}"
         )
-    return min(memory, MOST) // (COPIES * each)
+    window = max(min(memory, MOST) // (COPIES * each), 1)
+    return window - window % unit if window >= unit else window
 
 
 def boxes(shape: tuple[int, ...], start: int, stop: int) -> Iterator[tuple]:

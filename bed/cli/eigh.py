@@ -9,7 +9,7 @@ from .._console import show
 
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
-    parser.add_argument("input", type=Path, help=".npy file of shape (..., n, n)")
+    parser.add_argument("input", type=Path, help=".npy file or zarr array (..., n, n)")
     parser.add_argument("output", type=Path, help="folder for the results")
     parser.add_argument("--eigenvalues-only", action="store_true")
     parser.add_argument(
