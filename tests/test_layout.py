@@ -75,6 +75,8 @@ LAYERS = {
     "_files.on_cuda": 13,
     "_files": 14,
     "files": 15,
+    "dask": 11,
+    "xarray": 12,
     "cli": 16,
     "__main__": 17,
 }
