@@ -33,6 +33,35 @@ def test_results_are_those_of_arrays(batch, tmp_path, name):
     assert "matrix 103" in str(found)
 
 
+def test_failures_are_summed_up_in_pieces(batch, tmp_path, monkeypatch):
+    path, a = batch
+    a[110:125] = np.inf
+    np.save(path, a)
+    monkeypatch.setattr("bed._files.summary._AT_ONCE", 64)
+    found = bed.files.eigh(path, tmp_path / "out")
+    assert found.counts == {bed.Status.OK: 484, bed.Status.NOT_FINITE: 16}
+    assert found.failed == [103, *range(110, 119)]
+    assert "matrix 118; and 6 more" in str(found)
+
+
+def test_an_interruption(batch, tmp_path, monkeypatch, capsys):
+    path, a = batch
+    words = ["eigh", str(path), str(tmp_path / "out"), "--memory", str(SMALL)]
+    original, calls = bed.eigh, []
+
+    def eigh(a, **options):
+        calls.append(len(a))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return original(a, **options)
+
+    monkeypatch.setattr(bed, "eigh", eigh)
+    assert main(words) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main(words) == 1
+    assert_same(results(tmp_path / "out"), original(a, return_info=True)._asdict())
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f2", ">f4", "<c8", "<i8"])
 @pytest.mark.parametrize("leading", [(), (0,), (40,), (3, 5, 4)])

@@ -86,6 +86,21 @@ def test_a_change_in_the_midst_of_a_run(batch, tmp_path, monkeypatch):
     assert 0 < noted < 500
 
 
+def test_a_change_while_the_last_window_is_solved(batch, tmp_path, monkeypatch):
+    path, _ = batch
+    original = bed.eigh
+
+    def eigh(a, **options):
+        if len(a):
+            os.utime(path, (1, 1))
+        return original(a, **options)
+
+    monkeypatch.setattr(bed, "eigh", eigh)
+    with pytest.raises(ValueError, match="has changed while it was read"):
+        bed.files.eigh(path, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "journal.json").read_text())["done"] == 0
+
+
 @pytest.mark.parametrize(
     "option",
     [{"UPLO": "U"}, {"driver": "lapack"}, {"function": "eigvalsh"}],

@@ -38,7 +38,7 @@ def batch(rng, tmp_path):
     return saved(tmp_path / "in.zarr", a, (30,)), a
 
 
-@pytest.mark.parametrize("memory", [2_000, SMALL, "1GB"])
+@pytest.mark.parametrize("memory", [2_500, SMALL, "1GB"])
 @pytest.mark.parametrize(
     "leading, chunks",
     [((), ()), ((0,), (1,)), ((40,), (7,)), ((3, 5, 4), (2, 3, 4))],
@@ -87,6 +87,21 @@ def test_another_chunk_is_noticed(batch, tmp_path):
     (path / "c" / "3" / "0" / "0").unlink()
     with pytest.raises(ValueError, match=r"the input has changed since .*files"):
         bed.files.eigh(path, tmp_path / "out")
+
+
+def test_a_change_in_the_midst_of_a_run(batch, tmp_path, monkeypatch):
+    original = bed.eigh
+
+    def eigh(a, **options):
+        if len(a):
+            os.utime(batch[0] / "c" / "2" / "0" / "0", (1, 1))
+        return original(a, **options)
+
+    monkeypatch.setattr(bed, "eigh", eigh)
+    with pytest.raises(ValueError, match="has changed while it was read"):
+        bed.files.eigh(batch[0], tmp_path / "out")
+    journal = json.loads((tmp_path / "out" / "journal.json").read_text())
+    assert journal["done"] == 0
 
 
 def test_outputs_that_are_gone_are_noticed(batch, tmp_path):
