@@ -14,8 +14,9 @@ Dask counts one core for each task, and so do functions here: chunks are solved 
 side, each by one thread, unless ``threads`` says otherwise. With one chunk at a time on
 a worker, make that the number of its cores.
 
-`solve` is what each chunk is given to. It has the shape of a generalised ufunc
-``(i,j)->(i),(i,j)``, can be pickled, and suits `xarray.apply_ufunc` and cubed as well.
+`solve` is what each chunk is given to. It has the shape of a generalised ufunc,
+``(i,j)->(i),(i,j)`` for `bed.eigh`, and can be pickled: `xarray.apply_ufunc` takes it,
+and so does ``cubed.apply_gufunc`` where there is one result.
 """
 
 import functools

@@ -89,6 +89,7 @@ sys.exit(main(sys.argv[1:]))
         (["--help"], "eigh | demo | info | bench | cache"),
         (["bench", "--help"], "--values-only"),
         (["demo", "--help"], "--out"),
+        (["eigh", "--help"], "--eigenvalues-only"),
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )

@@ -76,11 +76,11 @@ def test_the_graph_is_linear_in_chunks():
     def tasks(chunks):
         a = da.ones((chunks, 2, 2), chunks=(1, 2, 2))
         w, v = bed.dask.eigh(a)
-        return len(dict(dask.base.collections_to_expr([w, v]).__dask_graph__()))
+        return sum(len(dict(x.__dask_graph__())) for x in (w, v))
 
     few, twice, more = (tasks(n) for n in (10, 20, 40))
     assert more - twice == 2 * (twice - few)
-    assert more < 8 * 40
+    assert more < 12 * 40
 
 
 @pytest.mark.parametrize("chunks", [(5, 2, 3), (5, 3, 1), (5, (1, 2), (2, 1))])

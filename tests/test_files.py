@@ -24,7 +24,9 @@ def batch(rng, tmp_path):
 @pytest.mark.parametrize("name", bed.files.FUNCTIONS)
 def test_results_are_those_of_arrays(batch, tmp_path, name):
     path, a = batch
-    options = {"powm": {"p": -0.5}, "clampm": {"min": 1, "max": 2}}.get(name, {})
+    options = {"powm": {"p": np.float32(-0.5)}, "clampm": {"min": 1, "max": 2}}.get(
+        name, {}
+    )
     found = bed.files.apply(name, path, tmp_path / "out", memory=SMALL, **options)
     expected = getattr(bed, name)(a, return_info=True, **options)
     assert_same(results(tmp_path / "out"), expected._asdict())

@@ -28,7 +28,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path, task: dict[str, Any]) -> None:
-        self._path, self._task = folder / JOURNAL, json.loads(json.dumps(task))
+        self._path = folder / JOURNAL
+        # As it will be read again; numbers of NumPy by what they look like.
+        self._task = json.loads(json.dumps(task, default=str))
         self.prepared, self.done = False, 0
         self._lock = _locked(folder / LOCK)
         try:
