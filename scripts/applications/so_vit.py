@@ -29,18 +29,18 @@ pictures after every epoch, and the time of S^1/2 in a forward pass.
 """
 
 import argparse
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import torch
+from _adamw import Guarded, schedule, weights
 from _checkpoint import Checkpoint, set_seeds
 from _data import CLASSES, Batches, Images, generated, images
 from _mixing import mixed
 from _report import curves, heading, table
-from _roots import SOLVERS, roots
+from _roots import SOLVERS, by_eigh, by_svd, roots
 from _train import Clock, Training, argument_parser, error_rate, fit, prepare
 from _transformer import Trunk
 from decorrelated_bn import colours
@@ -49,13 +49,13 @@ from torch import nn
 import bed.nn
 from bed._console import show
 from bed.engines._threads import thread_count
-from bed.nn._roots import newton_schulz
+from bed.nn._roots import FLOOR, newton_schulz
 from bed.nn.functional import covariance, ridged
 
 NAME = "so_vit"
 NEWTON_SCHULZ, CLASS_TOKEN = "newton_schulz", "class_token"
 CHOICES = (*SOLVERS, NEWTON_SCHULZ, CLASS_TOKEN)
-RATE, DECAY, SMOOTHING, DROP = 1e-3, 0.03, 0.1, 0.1
+SMOOTHING, DROP = 0.1, 0.1
 HEADS, ITERATIONS = 4, 5
 PLANS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -160,7 +160,7 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
     trunk = Trunk(options.embed, options.layers, HEADS, drop=DROP)
     pool = pooling(run, options.embed, options.approximate * len(batches), clock)
     model = SoViT(trunk, pool, options.embed).to(device)
-    adam = Guarded(weights(model), lr=RATE)
+    adam = Guarded(weights(model))
     mean, deviation = colours(part.pixels)
 
     def prepared(x):
@@ -183,44 +183,6 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
     )
     training = Training(model, adam, batches, loss, rate, test, clock)
     return fit(training, options.epochs, checkpoint, options.every, title)
-
-
-def schedule(warmup: int, steps: int) -> Callable[[int], float]:
-    """The learning rate at a step: up linearly, then down to zero as a cosine."""
-
-    def rate(step: int) -> float:
-        if step < warmup:
-            return RATE * (step + 1) / warmup
-        return RATE * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
-
-    return rate
-
-
-def weights(model: nn.Module) -> list[dict[str, Any]]:
-    """Matrices decay; biases and scales do not."""
-    parameters = list(model.parameters())
-    return [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-
-
-class Guarded(torch.optim.AdamW):
-    """A step is skipped if its gradient is not finite."""
-
-    @property
-    def skipped(self) -> int:
-        """How many were, in all; it is kept with the state."""
-        return self.param_groups[0].get("skipped", 0)
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        groups = self.param_groups
-        gradients = [p.grad for g in groups for p in g["params"] if p.grad is not None]
-        if torch.nn.utils.get_total_norm(gradients).isfinite():
-            return super().step(closure)
-        groups[0]["skipped"] = self.skipped + 1
-        return None
 
 
 class SoViT(nn.Module):
@@ -260,10 +222,7 @@ def pooling(run: Run, embed: int, warmup: int, clock: Clock) -> nn.Module | None
     """The pooling of a solver; its S^½ is timed."""
     if run.solver == CLASS_TOKEN:
         return None
-    if run.solver == NEWTON_SCHULZ:
-        root: Callable = partial(newton_schulz, iterations=ITERATIONS)
-    else:
-        root, _ = roots(run.solver)
+    root = square_root(run.solver)
     # What is compiled or loaded before the first result is not a part of any pass.
     root(torch.eye(run.size).expand(2, -1, -1))
     return Pooling(
@@ -273,6 +232,22 @@ def pooling(run: Run, embed: int, warmup: int, clock: Clock) -> nn.Module | None
         iterations=ITERATIONS,
         warmup_steps=0 if run.solver == NEWTON_SCHULZ else warmup,
     )
+
+
+def square_root(solver: str) -> Callable:
+    """S^½ of a solver, all with the floor that bed has under eigenvalues."""
+    if solver == NEWTON_SCHULZ:
+        return partial(newton_schulz, iterations=ITERATIONS)
+    if solver in ("torch_eigh", "torch_svd"):
+        by = by_eigh if solver == "torch_eigh" else by_svd
+        return partial(by, function=lifted_sqrt)
+    return roots(solver)[0]
+
+
+def lifted_sqrt(w):
+    """√λ of all but what rounding left, which may be negative and is lifted."""
+    bound = FLOOR * w.shape[-1] * torch.finfo(w.dtype).eps
+    return w.maximum(bound * w.detach().abs().amax(-1, True)).sqrt()
 
 
 def labels(run: Run, options) -> dict[str, Any]:
