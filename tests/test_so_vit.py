@@ -166,7 +166,9 @@ def test_schedule():
 
 
 def test_biases_and_scales_do_not_decay():
-    decayed, free = script.weights(script.Trunk(16, 1, 4))
+    trunk = script.Trunk(16, 1, 4)
+    decayed, free = script.weights(trunk)
+    assert len([*decayed["params"], *free["params"]]) == len([*trunk.parameters()])
     assert all(p.dim() > 1 for p in decayed["params"])
     assert all(p.dim() == 1 for p in free["params"]) and free["weight_decay"] == 0
 
