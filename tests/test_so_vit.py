@@ -114,6 +114,18 @@ def test_reduced_plan_has_every_solver_at_both_sizes():
     assert len(names) == len(set(names)) == 2 * (len(script.SOLVERS) + 1) + 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [("--embed 30", "no multiple of 4 heads"), ("--warmup -1", "-1 is not positive"),
+     ("--size 0", "0 is not positive")],
+)  # fmt: skip
+def test_numbers_that_make_no_sense_are_refused(words, message, capsys):
+    with pytest.raises(SystemExit):
+        script.parse(words.split())
+    assert message in capsys.readouterr().err
+    assert script.parse(["--warmup", "0"]).warmup == 0
+
+
 @pytest.mark.parametrize("solver", script.SOLVERS)
 def test_heads_are_the_layer_of_the_library(solver):
     run, clock = script.Run(solver, 6, 0), script.Clock()

@@ -41,7 +41,15 @@ from _data import CLASSES, Batches, Images, generated, images
 from _mixing import mixed
 from _report import curves, heading, table
 from _roots import SOLVERS, by_eigh, by_svd, roots
-from _train import Clock, Training, argument_parser, error_rate, fit, prepare
+from _train import (
+    Clock,
+    Training,
+    argument_parser,
+    error_rate,
+    fit,
+    positive,
+    prepare,
+)
 from _transformer import Trunk
 from decorrelated_bn import colours
 from torch import nn
@@ -125,20 +133,27 @@ def parse(arguments) -> argparse.Namespace:
     add = parser.add_argument
     add("--plan", choices=[name for name in PLANS if name != "smoke"], default="paper")
     add("--solver", nargs="+", choices=CHOICES)
-    add("--size", nargs="+", type=int, default=[32, 36], help="d, of the head")
-    add("--embed", type=int, help="width of the tokens")
-    add("--layers", type=int)
-    add("--warmup", type=int, help="epochs in which the rate grows")
-    add("--approximate", type=int, help="epochs with Newton-Schulz")
-    add("--train", type=int, help="pictures to train with, by default all")
-    add("--test", type=int, help="pictures to test with, by default all")
+    add("--size", nargs="+", type=positive, default=[32, 36], help="d, of the head")
+    add("--embed", type=positive, help=f"width of the tokens, {HEADS} heads share it")
+    add("--layers", type=positive)
+    add("--warmup", type=from_zero, help="epochs in which the rate grows")
+    add("--approximate", type=from_zero, help="epochs with Newton-Schulz")
+    add("--train", type=positive, help="pictures to train with, by default all")
+    add("--test", type=positive, help="pictures to test with, by default all")
     options = parser.parse_args(arguments)
     if options.smoke:
         options.plan = "smoke"
     for name, value in PLANS[options.plan].items():
         if getattr(options, name) is None:
             setattr(options, name, value)
+    if options.embed % HEADS:
+        parser.error(f"--embed {options.embed} is no multiple of {HEADS} heads")
     return options
+
+
+def from_zero(text: str) -> int:
+    """A whole number that may be zero."""
+    return int(text) and positive(text)
 
 
 def runs(options) -> Iterator[Run]:
@@ -158,7 +173,8 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
     part, tested = data.train.to(device), data.test.to(device)
     batches = Batches(part, options.batch, run.seed)
     trunk = Trunk(options.embed, options.layers, HEADS, drop=DROP)
-    pool = pooling(run, options.embed, options.approximate * len(batches), clock)
+    warmup = options.approximate * len(batches)
+    pool = pooling(run, options.embed, warmup, clock, device)
     model = SoViT(trunk, pool, options.embed).to(device)
     adam = Guarded(weights(model))
     mean, deviation = colours(part.pixels)
@@ -218,13 +234,15 @@ class Pooling(bed.nn.CovariancePooling):
         return self.function(ridged(s, self.eps))
 
 
-def pooling(run: Run, embed: int, warmup: int, clock: Clock) -> nn.Module | None:
+def pooling(
+    run: Run, embed: int, warmup: int, clock: Clock, device: str = "cpu"
+) -> nn.Module | None:
     """The pooling of a solver; its S^½ is timed."""
     if run.solver == CLASS_TOKEN:
         return None
     root = square_root(run.solver)
     # What is compiled or loaded before the first result is not a part of any pass.
-    root(torch.eye(run.size).expand(2, -1, -1))
+    root(torch.eye(run.size, device=device).expand(2, -1, -1))
     return Pooling(
         embed,
         lambda s: clock.time(root, s),
