@@ -197,7 +197,8 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
         options.out / "runs" / f"{run.name}.checkpoint",
         {**run._asdict(), **settings, "threads": thread_count()},
     )
-    training = Training(model, adam, batches, loss, rate, test, clock)
+    columns = "test_error", "skipped"
+    training = Training(model, adam, batches, loss, rate, test, clock, columns)
     return fit(training, options.epochs, checkpoint, options.every, title)
 
 
