@@ -262,6 +262,14 @@ class Batches:
         self.order, self.position = state["order"], state["position"]
 
 
+def mean_and_deviation(pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and deviation of each channel, of values from 0 to 1."""
+    flat = pixels.movedim(1, 0).flatten(1)
+    found = [torch.std_mean(x.double() / 255) for x in flat]
+    deviation, mean = torch.tensor(found, dtype=torch.float, device=pixels.device).T
+    return mean[:, None, None], deviation[:, None, None]
+
+
 def crop_and_flip(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Each picture moved by at most `PADDING`, onto black; half of them mirrored."""
     n, _, height, width = x.shape

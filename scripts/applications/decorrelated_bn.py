@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 from _checkpoint import Checkpoint, set_seeds
-from _data import Batches, Images, generated, images
+from _data import Batches, Images, generated, images, mean_and_deviation
 from _report import curves, heading, table
 from _roots import SOLVERS, roots, with_inverse_root
 from _train import (
@@ -180,7 +180,7 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
     sgd = torch.optim.SGD(model.parameters(), momentum=0.9, weight_decay=5e-4)
     part, tested = data.train.to(device), data.test.to(device)
     batches = Batches(part, options.batch, run.seed)
-    mean, deviation = colours(part.pixels)
+    mean, deviation = mean_and_deviation(part.pixels)
 
     def prepared(x):
         return (x / 255 - mean) / deviation
@@ -246,14 +246,6 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(x) + self.shortcut(x))
-
-
-def colours(pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and deviation of each channel, of values from 0 to 1."""
-    flat = pixels.movedim(1, 0).flatten(1)
-    found = [torch.std_mean(x.double() / 255) for x in flat]
-    deviation, mean = torch.tensor(found, dtype=torch.float, device=pixels.device).T
-    return mean[:, None, None], deviation[:, None, None]
 
 
 def labels(run: Run) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import torch
 from _adamw import Guarded, schedule, weights
 from _checkpoint import Checkpoint, set_seeds
-from _data import CLASSES, Batches, Images, generated, images
+from _data import CLASSES, Batches, Images, generated, images, mean_and_deviation
 from _mixing import mixed
 from _report import curves, heading, table
 from _roots import SOLVERS, by_eigh, by_svd, roots
@@ -51,7 +51,6 @@ from _train import (
     prepare,
 )
 from _transformer import Trunk
-from decorrelated_bn import colours
 from torch import nn
 
 import bed.nn
@@ -177,7 +176,7 @@ def train(run: Run, options, data: Images, settings: dict, title: str) -> list[d
     pool = pooling(run, options.embed, warmup, clock, device)
     model = SoViT(trunk, pool, options.embed).to(device)
     adam = Guarded(weights(model))
-    mean, deviation = colours(part.pixels)
+    mean, deviation = mean_and_deviation(part.pixels)
 
     def prepared(x):
         return (x / 255 - mean) / deviation
