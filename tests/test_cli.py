@@ -201,6 +201,16 @@ def test_bench_refuses_options_that_would_not_count(capsys, options, said):
     assert said in capsys.readouterr().err
 
 
+# Which modules show a library in their examples, or cannot be imported without.
+LIBRARIES = {
+    "torch": r"\.torch\b|^bed\.nn\b",
+    "jax": r"\.jax\b",
+    "dask": r"\.dask\b",
+    "xarray": r"\.xarray\b",
+    "zarr": r"\.zarr\b",
+}
+
+
 def _modules():
     for module in pkgutil.walk_packages(bed.__path__, "bed."):
         if not re.search(
@@ -211,9 +221,9 @@ def _modules():
 
 @pytest.mark.parametrize("name", ["bed", *_modules()])
 def test_examples_in_docstrings(name):
-    for library in ("dask", "xarray"):  # modules that are called as what they need
-        if name == f"bed.{library}":
-            pytest.importorskip(library, reason=f"needs {library}")
+    for library, those in LIBRARIES.items():
+        if re.search(those, name):
+            pytest.importorskip(library)
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
