@@ -1,0 +1,282 @@
+#!/usr/bin/env python
+"""Put bed in place of what other libraries call; run their tests and hot calls.
+
+    python scripts/clients.py --suites FOLDER
+    python scripts/clients.py --install ENVIRONMENT --suites FOLDER
+
+The recipes are those of `scripts/docs/neighbours.md`. Each library that is installed
+has its own tests run without and with bed, and one call timed both ways in turns. Some
+packages hold their tests; for others FOLDER has a checkout, or what is needed of it to
+run `tests`, under the library's name. Where there is none only the call is timed.
+Nothing is installed, but for what `--install` puts into a new virtual environment, in
+which this script then runs.
+
+Exits with 1 if a test has another outcome with bed and no reason is known.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from bed._config import installed_versions, processor
+from bed._console import ArgumentParser, show
+from bed.engines._threads import thread_count
+from bed.testing.clock import in_turns
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "scripts" / "docs" / "neighbours.md"
+TABLE = ROOT / "scripts" / "results" / "clients.csv"
+HEADS = "client,version,tests,failing,changed,call,before_ms,bed_ms,ratio"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A library: its package, its modules, its tests, and a call."""
+
+    package: str
+    modules: tuple[str, ...]  # what the recipe changes lies in or under these
+    tests: tuple[str, ...]  # in `tests` of a checkout, or modules of the package
+    call: str
+    hot: Callable[[], Callable[[], object]]
+    known: dict[str, str] = field(default_factory=dict)  # test: why it changes
+
+
+def spd(count: int, n: int) -> np.ndarray:
+    """Covariances of random signals."""
+    x = np.random.default_rng(0).standard_normal((count, n, 3 * n))
+    return x @ x.swapaxes(-1, -2) / (3 * n)
+
+
+def pyriemann():
+    from pyriemann.geometry.mean import mean_riemann
+
+    a = spd(1000, 8)
+    return lambda: mean_riemann(a)
+
+
+def dipy():
+    from dipy.reconst.dti import decompose_tensor
+
+    a = spd(50_000, 3)
+    return lambda: decompose_tensor(a)
+
+
+def skimage():
+    from skimage.feature import hessian_matrix_eigvals
+
+    elements = np.random.default_rng(0).standard_normal((6, 48, 48, 48))
+    return lambda: hessian_matrix_eigvals(elements)
+
+
+def geoopt():
+    import geoopt
+    import torch
+
+    manifold = geoopt.SymmetricPositiveDefinite()
+    x, y = torch.from_numpy(spd(10_000, 4)).chunk(2)
+    return lambda: manifold.dist(x, y)
+
+
+def kornia():
+    import torch
+    from kornia.geometry.epipolar import triangulate_points
+
+    torch.manual_seed(0)
+    cameras = torch.rand(2, 1, 3, 4)
+    points = torch.rand(2, 1, 20_000, 2)
+    return lambda: triangulate_points(*cameras, *points)
+
+
+CLIENTS = {
+    "pyRiemann": Client(
+        "pyriemann",
+        ("array_api_compat", "pyriemann"),
+        ("test_geometry_*.py", "test_tangentspace.py", "test_estimation.py"),
+        "mean_riemann 1000 × 8",
+        pyriemann,
+    ),
+    "dipy": Client(
+        "dipy",
+        ("dipy",),
+        ("dipy.reconst.tests.test_dti", "dipy.reconst.tests.test_fwdti"),
+        "decompose_tensor 50000 × 3",
+        dipy,
+    ),
+    "scikit-image": Client(
+        "skimage",
+        ("skimage",),
+        ("skimage/feature/test_corner.py", "skimage/filters/test_ridges.py"),
+        "hessian_matrix_eigvals 48³ × 3",
+        skimage,
+    ),
+    "geoopt": Client(
+        "geoopt",
+        ("geoopt",),
+        ("test_spd_norm.py", "test_manifold_basic.py", "test_random.py"),
+        "SPD dist 5000 × 4",
+        geoopt,
+    ),
+    "kornia": Client(
+        "kornia",
+        ("kornia",),
+        ("geometry/epipolar/test_triangulation.py",),
+        "triangulate_points 20000 × 4",
+        kornia,
+    ),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is asked for, write the table, return the exit code."""
+    options = parse(arguments)
+    if options.install:
+        return install(options)
+    lines, unexplained = [], []
+    for name in options.client:
+        client = CLIENTS[name]
+        if not find_spec(client.package):
+            show(f"{name} is not installed: left out")
+            continue
+        before, after = (suite(name, options.suites, bed) for bed in (False, True))
+        changed = sorted(t for t in before | after if before.get(t) != after.get(t))
+        for test in changed:
+            reason = client.known.get(test, "no reason known")
+            show(f"{test}: {before.get(test)}, now {after.get(test)}: {reason}")
+            unexplained += [test] * (test not in client.known)
+        times = hot_call(name)
+        failing = sum(outcome == "failed" for outcome in before.values())
+        fields = [name, metadata.version(name), len(before), failing, len(changed)]
+        fields += [client.call, *(f"{1e3 * t:.4g}" for t in times)]
+        fields += [f"{times[0] / times[1]:.3g}"]
+        lines.append(",".join(map(str, fields)))
+        show(lines[-1])
+    machine = f"# {processor()}; {', '.join(installed_versions())}"
+    threads = f"# bed: {thread_count()} threads"
+    options.csv.write_text("\n".join([machine, threads, HEADS, *lines, ""]), "utf-8")
+    return int(bool(unexplained))
+
+
+def parse(arguments) -> argparse.Namespace:
+    """The command line."""
+    parser = ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--client", nargs="+", choices=CLIENTS, default=list(CLIENTS))
+    parser.add_argument("--suites", type=Path, help="checkouts of libraries by name")
+    parser.add_argument("--install", type=Path, help="a new virtual environment")
+    parser.add_argument("--csv", type=Path, default=TABLE)
+    return parser.parse_args(arguments)
+
+
+def install(options: argparse.Namespace) -> int:
+    """Make the environment, and run in it what else was asked for."""
+    python = options.install / "bin" / "python"
+    extra = ["pytest", "hypothesis", "seaborn", "torch"]
+    subprocess.run([sys.executable, "-m", "venv", options.install], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, ROOT, *extra, *options.client], check=True)
+    words = ["--csv", options.csv, "--client", *options.client]
+    words += ["--suites", options.suites] if options.suites else []
+    return subprocess.run([python, __file__, *words]).returncode
+
+
+def suite(name: str, suites: Path | None, with_bed: bool) -> dict[str, str]:
+    """Outcomes of a library's own tests; none where there are no tests."""
+    client = CLIENTS[name]
+    if client.tests[0].startswith(client.package + "."):
+        tests = ["--pyargs", *client.tests]
+    else:
+        folder = suites / name / "tests" if suites else Path()
+        found = [sorted(folder.glob(t)) for t in client.tests] if suites else []
+        tests = [str(path.absolute()) for paths in found for path in paths]
+    if not tests:
+        return {}
+    with tempfile.TemporaryDirectory() as scratch:
+        plugin = Path(scratch) / "in_place.py"
+        plugin.write_text(recipe(name) if with_bed else "", "utf-8")
+        report = Path(scratch) / "report.xml"
+        words = ["-q", "-p", "in_place", "-p", "no:cacheprovider", "--junitxml", report]
+        path = os.pathsep.join([scratch, str(ROOT), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words, *tests],
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=suites / name if suites and (suites / name).exists() else scratch,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode not in (0, 1):
+            raise OSError(
+                f"{name}: pytest could not run:\n{(done.stdout + done.stderr)[-2000:]}"
+            )
+        return outcomes(report)
+
+
+def outcomes(report: Path) -> dict[str, str]:
+    """Test to passed, failed or skipped, from a report of pytest."""
+    words = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        told = [words[child.tag] for child in case if child.tag in words]
+        names = filter(None, (case.get("classname"), case.get("name")))
+        found[".".join(names)] = told[0] if told else "passed"
+    return found
+
+
+def hot_call(name: str) -> tuple[float, float]:
+    """Seconds of a library's call without and with bed."""
+    call = CLIENTS[name].hot()
+    call()
+    changes = differences(name)
+
+    def restored(which: int):
+        for space, attribute, *values in changes:
+            space[attribute] = values[which]
+        return call()
+
+    calls = {"before": lambda: restored(0), "bed": lambda: restored(1)}
+    times = in_turns(calls, turn=0.05)
+    restored(0)
+    return times["before"], times["bed"]
+
+
+def differences(name: str) -> list[tuple[dict, str, object, object]]:
+    """What a recipe changes, which it has done then: where, and from what to what."""
+    within = CLIENTS[name].modules
+    spaces = [vars(m) for n, m in sys.modules.items() if n.partition(".")[0] in within]
+    before = [dict(space) for space in spaces]
+    exec(recipe(name), {"__name__": "recipe"})
+    changes = [
+        (space, attribute, old[attribute], space[attribute])
+        for space, old in zip(spaces, before, strict=True)
+        for attribute in old.keys() & space.keys()
+        if old[attribute] is not space[attribute]
+    ]
+    if not changes:
+        raise ValueError(f"the recipe for {name} changes nothing")
+    return changes
+
+
+def recipe(name: str) -> str:
+    """The code under a heading of the page."""
+    section = re.search(
+        rf"^## {name}\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.S | re.M
+    )
+    if section is None:
+        raise ValueError(f"{PAGE.name} has no section {name}")
+    (code,) = re.findall(r"^```python\n(.*?)^```", section[1], re.S | re.M)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,146 @@
+"""Recipes that put bed in place of what others call, and the script that tries them."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Imports and changes other libraries, so it runs in a process of its own.
+CODE = """
+import numpy as np
+from clients import CLIENTS, differences
+bare = np.linalg.eigh, np.linalg.eigvalsh
+call = CLIENTS[{name!r}].hot()
+results = lambda found: found if isinstance(found, tuple) else (found,)
+before = results(call())
+assert differences({name!r})
+for old, new in zip(before, results(call()), strict=True):
+    old, new = abs(np.asarray(old)), abs(np.asarray(new))  # signs are a choice
+    tolerance = np.finfo(old.dtype).eps ** 0.6
+    np.testing.assert_allclose(new, old, rtol=tolerance, atol=tolerance)
+assert bare == (np.linalg.eigh, np.linalg.eigvalsh)
+"""
+
+
+@pytest.fixture
+def script():
+    path = ROOT / "scripts" / "clients.py"
+    spec = importlib.util.spec_from_file_location("clients", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["clients"] = module  # where its dataclass looks
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["clients"]
+
+
+def test_every_library_has_a_recipe_that_is_short(script):
+    headings = [x[3:] for x in script.PAGE.read_text().split("\n") if x[:3] == "## "]
+    assert headings == list(script.CLIENTS)
+    for name in headings:
+        assert len(script.recipe(name).splitlines()) < 20
+        compile(script.recipe(name), name, "exec")
+
+
+def test_a_library_without_a_recipe(script):
+    with pytest.raises(ValueError, match="no section numpy"):
+        script.recipe("numpy")
+
+
+LIBRARIES = {
+    "pyRiemann": "pyriemann",
+    "dipy": "dipy",
+    "scikit-image": "skimage",
+    "geoopt": "geoopt",
+    "kornia": "kornia",
+}
+
+
+# The lightest three are among what the tests need.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_results_are_the_same(name):
+    library = LIBRARIES[name]
+    if not importlib.util.find_spec(library):
+        pytest.skip(f"{library} is not installed; see scripts/clients.py --install")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(name=name)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT / "scripts",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+OUTCOMES = """<testsuites><testsuite>
+<testcase classname="a" name="one"/>
+<testcase classname="a" name="two"><failure/></testcase>
+<testcase classname="" name="three"><skipped/></testcase>
+<testcase classname="a" name="four"><error/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_outcomes_of_a_suite(script, tmp_path):
+    (tmp_path / "report.xml").write_text(OUTCOMES)
+    expected = {"a.one": "passed", "a.two": "failed", "three": "skipped"}
+    assert script.outcomes(tmp_path / "report.xml") == expected | {"a.four": "failed"}
+
+
+@pytest.fixture
+def neighbour(script, tmp_path, monkeypatch):
+    """A library of one function, with a test that hard-codes a sign."""
+    (tmp_path / "alone.py").write_text(
+        "import numpy as np\n\ndef solve(a):\n    return np.linalg.eigh(a)[1]\n"
+    )
+    tests = tmp_path / "alone" / "tests"
+    tests.mkdir(parents=True)
+    (tests / "test_alone.py").write_text(
+        "import alone\nimport numpy as np\n\n"
+        "def test_sign():\n    assert alone.solve(np.eye(2))[0, 0] == 1\n\n"
+        "def test_shape():\n    assert alone.solve(np.eye(2)).shape == (2, 2)\n"
+    )
+    (tmp_path / "page.md").write_text(
+        "## alone\n```python\nimport alone\n\nalone.solve = lambda a: -abs(a)\n```\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(script.metadata, "version", lambda name: "1")
+
+    def hot():
+        import alone
+        import numpy as np
+
+        return lambda: alone.solve(np.eye(2))
+
+    def client(known):
+        alone = ("alone", ("alone",), ("test_alone.py",), "solve", hot, known)
+        monkeypatch.setattr(script, "CLIENTS", {"alone": script.Client(*alone)})
+        table = tmp_path / "table.csv"
+        code = script.main(["--suites", str(tmp_path), "--csv", str(table)])
+        return code, table.read_text().splitlines()
+
+    yield client
+    sys.modules.pop("alone", None)
+
+
+@pytest.mark.parametrize("known", [{}, {"tests.test_alone.test_sign": "its sign"}])
+def test_a_test_with_another_outcome_needs_a_reason(neighbour, capsys, known):
+    code, table = neighbour(known)
+    assert code == (0 if known else 1)
+    told = capsys.readouterr().out
+    reason = next(iter(known.values()), "no reason known")
+    assert f"tests.test_alone.test_sign: passed, now failed: {reason}" in told
+    assert "test_shape" not in told
+    assert table[-1].startswith("alone,1,2,0,1,solve,")
+    before, with_bed, ratio = map(float, table[-1].split(",")[-3:])
+    assert ratio == pytest.approx(before / with_bed, rel=0.02)
+
+
+def test_a_recipe_that_changes_nothing_is_an_error(script, monkeypatch, tmp_path):
+    (tmp_path / "page.md").write_text("## dipy\n```python\nx = 1\n```\n")
+    monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
+    with pytest.raises(ValueError, match="changes nothing"):
+        script.differences("dipy")
