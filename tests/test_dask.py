@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -178,3 +179,12 @@ def test_a_worker_is_killed():
     assert len(found["workers"]) == 2
     assert found["killed"] not in found["where"]
     assert found["here"] not in found["where"]
+
+
+def test_example_of_the_page(capsys):
+    """scripts/docs/clusters.md, where the other recipes need what is not here."""
+    page = Path(__file__).parents[1] / "scripts" / "docs" / "clusters.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)
+    exec(compile(code, page.name, "exec"), {})
+    means = np.array(capsys.readouterr().out.strip("[]\n").split(), float)
+    assert means.shape == (8,) and (np.diff(means) > 0).all()
