@@ -182,7 +182,8 @@ def parse(arguments) -> argparse.Namespace:
 def install(options: argparse.Namespace) -> int:
     """Make the environment, and run in it what else was asked for."""
     python = options.install / "bin" / "python"
-    extra = ["pytest", "hypothesis", "seaborn", "torch"]
+    # What the tests of some need beside the library.
+    extra = ["pytest", "pytest-pretty", "hypothesis", "seaborn", "torch"]
     subprocess.run([sys.executable, "-m", "venv", options.install], check=True)
     pip = [python, "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, ROOT, *extra, *options.client], check=True)

@@ -139,6 +139,28 @@ def test_a_test_with_another_outcome_needs_a_reason(neighbour, capsys, known):
     assert ratio == pytest.approx(before / with_bed, rel=0.02)
 
 
+def test_nothing_is_installed_but_on_demand(script, monkeypatch, tmp_path):
+    ran = []
+
+    def run(words, **options):
+        ran.append([str(word) for word in words])
+        return subprocess.CompletedProcess(words, 3)
+
+    monkeypatch.setattr(script.subprocess, "run", run)
+    monkeypatch.setattr(script, "find_spec", lambda name: None)
+    table = tmp_path / "table.csv"
+    words = ["--client", "dipy", "geoopt", "--csv", str(table)]
+    assert script.main(words) == 0
+    assert not ran
+    assert table.read_text().splitlines()[-1] == script.HEADS
+    assert script.main(["--install", str(tmp_path / "new"), *words]) == 3
+    make, install, again = ran
+    assert make[1:] == ["-m", "venv", str(tmp_path / "new")]
+    assert install[-2:] == ["dipy", "geoopt"]
+    assert install[0] == again[0] == str(tmp_path / "new" / "bin" / "python")
+    assert again[again.index("--client") :][:3] == ["--client", "dipy", "geoopt"]
+
+
 def test_a_recipe_that_changes_nothing_is_an_error(script, monkeypatch, tmp_path):
     (tmp_path / "page.md").write_text("## dipy\n```python\nx = 1\n```\n")
     monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
