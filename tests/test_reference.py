@@ -277,11 +277,73 @@ def test_operations_against_the_table(rng, n, block):
     assert stats.qr_values == pytest.approx(stats.table_qr_values() * share)
     assert stats.qr_vectors == 4 * n * stats.rotations
     assert stats.qr_vectors < stats.table_qr_vectors() * share
+    assert stats.table_qr_vectors() < stats.table_qr_vectors_by_size()
 
     values_only = EighStats()
     eigh(a, eigenvectors=False, stats=values_only)
     assert values_only.active_sizes == stats.active_sizes
     assert values_only.back_transform == values_only.qr_vectors == 0
+
+
+def test_the_vectors_row_at_the_average_size_is_half_of_its_sum():
+    """With as many iterations at each size, and without the products of matrices."""
+    n = 32
+    stats = EighStats(n=n, active_sizes=list(range(n, 0, -1)))
+    products = (2 * n - 1) * n**3
+    average = stats.table_qr_vectors() - products
+    by_size = stats.table_qr_vectors_by_size() - products
+    assert by_size / average == pytest.approx(2, rel=0.15)
+
+
+class Counted(np.ndarray):
+    """An array that counts multiplications and divisions of single numbers."""
+
+    count = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        prices = {np.multiply: 1, np.divide: 1, np.hypot: 2}
+        Counted.count += prices.get(ufunc, 0)
+        plain = [np.asarray(x) for x in inputs]
+        return np.asarray(getattr(ufunc, method)(*plain, **options)).view(Counted)
+
+    def __array_function__(self, *arguments):
+        return super().__array_function__(*arguments).view(Counted)
+
+
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_multiplications_of_a_rotation(rng, n):
+    stats = EighStats(n=n)
+    d, e, shift = (rng.standard_normal((1, k)).view(Counted) for k in (n, n - 1, 1))
+    Counted.count = 0
+    qr_iteration.qr_step(d, e, shift[:, 0], n, stats=stats)
+    assert stats.rotations == n - 1
+    assert stats.qr_multiplications == Counted.count
+
+
+def test_what_the_paper_misprints(rng):
+    """As printed the formulas do not do what they are for; as meant they do."""
+    x = rng.standard_normal(6)
+    sigma = np.sign(x[-1]) * np.linalg.norm(x)
+    printed = np.append(x[:-1], np.sign(x[-1]) * np.linalg.norm(x[:-1]))
+    for u, error in (printed, 0.1), (np.append(x[:-1], x[-1] + sigma), 1e-14):
+        cleared = x - 2 * u * (u @ x) / (u @ u)
+        assert (abs(cleared[:-1]).max() > error) == (u is printed)
+
+    a = random_hermitian(rng, (6, 6), "f8")
+    p = 2 * a @ u / (u @ u)
+    q = p - u * (u @ p) / (u @ u)
+    h = np.eye(6) - 2 * np.outer(u, u) / (u @ u)
+    assert abs(h @ a @ h - (a - np.outer(q, u) - np.outer(u, q))).max() < 1e-13
+    assert abs(h @ a @ h - (a - np.outer(p, u) - np.outer(u, q))).max() > 0.1
+
+    m = (1.3 + 0.4) / (2 * 0.7)
+    tangent = m - np.sign(m) * np.hypot(1, m)
+    near, far = qr_iteration.wilkinson_shifts(*np.array([[1.3], [0.7], [-0.4]]))
+    for cosine, right in (1 / np.hypot(1, m), False), (1 / np.hypot(1, tangent), True):
+        turn = cosine * np.array([[1, -tangent], [tangent, 1]])
+        assert (abs(turn @ turn.T - np.eye(2)).max() < 1e-14) == right
+        turned = np.diag(turn @ [[1.3, 0.7], [0.7, -0.4]] @ turn.T)
+        assert np.allclose(np.sort(turned), np.sort([near[0], far[0]])) == right
 
 
 # Bounds of r/n. The supplement's n/3 and 3n/4 hold from n = 24 on, and on average for
@@ -290,11 +352,16 @@ AVERAGE_R = {4: (1 / 24, 1 / 4), 8: (1 / 5, 1 / 3)}
 AVERAGE_R |= {16: (3 / 10, 3 / 4), 24: (1 / 3, 3 / 4), 32: (1 / 3, 3 / 4)}
 
 
+@pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("n", AVERAGE_R)
-def test_average_reduction_of_the_papers_shapes(rng, n, dtype):
+def test_average_reduction_of_the_papers_shapes(rng, n, dtype, product):
+    """Of Gaussian symmetric matrices, and of X Xᵀ, as the published code has them."""
     stats = EighStats()
     a = random_hermitian(rng, (512, n, n), dtype)
+    if product:
+        x = rng.standard_normal(a.shape).astype(dtype)
+        a = x @ adjoint(x)
     _, _, status = eigh(a, eigenvectors=False, stats=stats)
     assert not status.any()
     print(f"{n = }: {stats.iterations} iterations, r = {stats.reductions / n:.3f} n")

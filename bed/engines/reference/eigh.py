@@ -30,6 +30,19 @@ Where it departs from the paper and its published code, and why:
 10. Two rows that are a block by themselves are diagonalised in closed form, without an
     iteration; n = 2 takes none at all.
 11. A matrix with NaN or Inf is replaced by zero while the others are solved.
+12. Eigenvalues come in ascending order, and eigenvectors with them.
+13. The first column is reflected first, as in the published code; the paper begins with
+    the last row.
+
+What is printed and cannot be meant, besides eq. 5, each checked by a test: the vector u
+of a reflector (see `tridiagonalize`) and the cosine of the shifts (see `qr_iteration`).
+Theorem 1 gives W and Y n − 2 rows, where reflectors reach into n − 1.
+
+The published code differs from the paper, too. Its threshold is 1e-3. Its second shift
+is c − t where the eigenvalues are a + t and c − t. A rotation of (0, 0) is the zero
+matrix, a reflector with a zero pivot reflects wrongly. It stops at two active rows and
+leaves their off-diagonal entry. It has no WY representation, and Taylor's polynomial of
+its gradient is of degree 100 instead of 9.
 
 Batch-wide shrinkage is kept, because it is the point of the paper. It makes the number
 of iterations that a matrix goes through a matter of its neighbours. So the last bits of

@@ -2,33 +2,42 @@
 
 Operations are counted per matrix and in the unit of the paper's table: a product of a
 p × q with a q × r matrix costs p q r, and a Givens rotation of T two products of 4 × 4
-matrices. (With T held as d and e a rotation takes about a dozen multiplications.)
+matrices. With T held as d and e a rotation takes 13 multiplications and divisions,
+which are counted beside it.
 
 Each count belongs to a row of the table:
 
-- `tridiagonalize` is n³ − n − 6, where the table has n³ + 2n².
+- `tridiagonalize` is n³ − n − 6 for all reflectors, where the table has n³ + 2n² for
+  each of n − 2.
 - `back_transform` is about 2n³ + m n², below the table for m > 2: a step of the WY
   recurrence takes two thin products, and the table allows n³ for it.
 - `qr_values` is the table's 256 (n − 1 − r) n times iterations/2n: the table assumes
-  2n.
+  2n. That is so by definition, as rotations have the table's price.
 - `qr_vectors` is far below: rotating two columns of V costs 4n. The table squares the
   number of columns still to come, and multiplies n × n matrices after every iteration.
 
-The table's sums are left out: they do not follow from its rows (−3/2 r³ n² for −2/3 r³
-n², and the terms in 1/m).
+The row of `qr_vectors` is cubic in r, and the table puts the average r into it. Summed
+over the active sizes that there were it is about twice as much.
 
-The average r lies between n/3 and 3n/4, as the supplement says, from n = 16 on: 0.37 n,
-0.40 n and 0.41 n for 512 random matrices of n = 16, 24 and 32. It has to be smaller for
-small n. Two rows take no iteration. With as many at each active size from n down to 3,
-r is (n − 3)/2, an eighth of n for n = 4, and size n takes nearly twice as many as the
-others, since none of its off-diagonal entries has been reduced before: 0.10 n and 0.26
-n for n = 4 and 8.
+The table's sum for the vectors is left out: it does not follow from its rows (−3/2 r³
+n² for −2/3 r³ n², and the terms in 1/m), and is negative at r = 3n/4 from n = 8 on.
+
+The average r lies between n/3 and 3n/4, as the supplement says, for Gaussian symmetric
+matrices from n = 16 on: 0.37 n, 0.40 n and 0.41 n for 512 of n = 16, 24 and 32. For X
+Xᵀ with Gaussian X it is 0.32 n to 0.34 n at n = 16, and 0.35 n to 0.41 n above. It has
+to be smaller for small n. Two rows take no iteration. With as many at each active size
+from n down to 3, r is (n − 3)/2, an eighth of n for n = 4, and size n takes nearly
+twice as many as the others, since none of its off-diagonal entries has been reduced
+before: 0.10 n and 0.26 n for n = 4 and 8.
 """
 
 from dataclasses import dataclass, field
 
 # Two products of 4 × 4 matrices, the table's price of a rotation of T.
 ROTATION_OF_T = 2 * 4**3
+# What `qr_step` takes for one: four for c and s, one for e, five for d, and three for
+# the pivot and its right neighbour.
+ROTATION_OF_D_AND_E = 13
 
 
 @dataclass
@@ -84,8 +93,13 @@ class EighStats:
             return 0.0
         return self.n - sum(self.active_sizes) / self.iterations
 
+    @property
+    def qr_multiplications(self) -> int:
+        """Multiplications and divisions of the rotations of T, per matrix."""
+        return ROTATION_OF_D_AND_E * self.rotations
+
     def table_tridiagonalize(self) -> float:
-        """Table: n³ + 2n²."""
+        """Table: n³ + 2n², for one reflector."""
         return self.n**3 + 2 * self.n**2
 
     def table_back_transform(self) -> float:
@@ -99,6 +113,17 @@ class EighStats:
 
     def table_qr_vectors(self) -> float:
         """Table: (n − 2 − r)(n − 1 − r)(2n − 3 − 2r)/6 · 2n² + (2n − 1) n³."""
-        n, r = self.n, self.reductions
-        squares = (n - 2 - r) * (n - 1 - r) * (2 * n - 3 - 2 * r) / 6
+        n = self.n
+        squares = _squares(n - self.reductions)
         return squares * 2 * n**2 + (2 * n - 1) * n**3
+
+    def table_qr_vectors_by_size(self) -> float:
+        """The same with the mean over active sizes instead of the mean size."""
+        n = self.n
+        squares = sum(map(_squares, self.active_sizes)) / max(1, self.iterations)
+        return squares * 2 * n**2 + (2 * n - 1) * n**3
+
+
+def _squares(size: float) -> float:
+    """1² + 2² + … + (size − 2)²."""
+    return (size - 2) * (size - 1) * (2 * size - 3) / 6

@@ -14,7 +14,10 @@ symmetric rank-2 update, eqs. 5 and 6 of the paper:
     p = 2 A u/‖u‖²,    K = uᴴ p/‖u‖²,    q = p − K u,    H A H = A − q uᴴ − u qᴴ.
 
 (The paper prints p uᵀ for the first product. With its own K and q that leaves K u uᵀ
-over, so q is meant in both.)
+over, so q is meant in both. It prints σ alone for the last entry of u, with the square
+of the entry α missing under the root of σ: that clears nothing. α + σ is meant, which
+is φ (|α| + ‖x‖) here. In its table a row of the tridiagonalisation is *one* reflection,
+n³ + 2n²; as a rank-2 update one costs O(n²).)
 """
 
 from array_api_compat import array_namespace, device
