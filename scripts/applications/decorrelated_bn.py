@@ -262,7 +262,10 @@ def time_text(row: dict[str, Any]) -> str:
 
 
 def panels(rows: list[dict]) -> dict[str, dict[str, tuple]]:
-    """Curves for each size of groups: means over seeds, with batch normalisation."""
+    """Curves for each size of groups, with batch normalisation.
+
+    Means over seeds, whose number stands beside the name: single runs scatter.
+    """
     found: dict[str, dict[str, tuple]] = {}
     for groups in dict.fromkeys(row["groups"] for row in rows if row["groups"]) or [""]:
         lines: dict[str, dict[int, list[float]]] = {}
@@ -271,10 +274,12 @@ def panels(rows: list[dict]) -> dict[str, dict[str, tuple]]:
                 name = f"{row['solver']} {row['gradient']}".strip()
                 epochs = lines.setdefault(name, {})
                 epochs.setdefault(row["epoch"], []).append(row["test_error"])
-        found[groups] = {
-            name: (list(epochs), [sum(x) / len(x) for x in epochs.values()])
-            for name, epochs in lines.items()
-        }
+        found[groups] = {}
+        for name, epochs in lines.items():
+            seeds = max(map(len, epochs.values()))
+            name += f", {seeds} seeds" if seeds > 1 else ""
+            means = [sum(x) / len(x) for x in epochs.values()]
+            found[groups][name] = list(epochs), means
     return found
 
 
