@@ -79,6 +79,15 @@ def test_what_is_wrong_is_named(solved, text):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_values_alone_are_compared_with_those_of_lapack(rng, dtype):
+    a = planted(rng, np.arange(1.0, 7), dtype)
+    w = np.arange(1, 7).astype(a.real.dtype)
+    assert_eigh(a, w)
+    with pytest.raises(AssertionError, match="values above"):
+        assert_eigh(a, w * (1 + 99 * np.finfo(a.dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_planted_eigenvalues_are_those_of_the_matrix(rng, dtype):
     w = np.sort(rng.standard_normal((3, 9)).astype(np.longdouble))
     a = planted(rng, w, dtype)
