@@ -243,6 +243,22 @@ def test_example_of_the_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_example_of_a_library_in_the_readme(library):
+    pytest.importorskip(library)
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    text = text.partition("## torch, JAX, CuPy")[2].partition("\n## ")[0]
+    (code,) = re.findall(rf"```python\n(import {library}.*?)```", text, re.S)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert library in type(names["v"]).__module__
+    if library == "torch":
+        assert names["a"].grad.isfinite().all()
+    else:
+        np.testing.assert_allclose(names["root"] @ names["root"], names["a"], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_example_of_functions_in_the_readme():
     torch = pytest.importorskip("torch")
     text = (Path(__file__).parents[1] / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""What README says was measured is what scripts/results has."""
+"""What README and the documentation say was measured is what scripts/results has."""
 
 import csv
 import re
@@ -8,7 +8,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOLVERS = ("bed", "torch_eigh", "torch_svd", "reference")
-README = (ROOT / "README.md").read_text("utf-8")
 
 
 def results(name):
@@ -17,16 +16,20 @@ def results(name):
     return list(csv.DictReader(x for x in text.splitlines() if not x.startswith("#")))
 
 
-def cells(first):
-    """Lines of the table of README whose heading begins with `first`."""
-    lines = README[README.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+def page(name):
+    return (ROOT / "scripts" / "docs" / f"{name}.md").read_text("utf-8")
+
+
+def cells(text, first):
+    """Lines of the table in a text whose heading begins with `first`."""
+    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
     split = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     return split[0], split[2:]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_times_of_numpy_and_torch_over_those_of_bed(dtype):
-    heading, lines = cells("n")
+    heading, lines = cells((ROOT / "README.md").read_text("utf-8"), "n")
     (line,) = (line for line in lines if line[0] == dtype)
     found = {row["n"]: row for row in results("cpu") if row["dtype"] == dtype}
     for n, said in zip(heading[1:], line[1:], strict=True):
@@ -37,7 +40,8 @@ def test_times_of_numpy_and_torch_over_those_of_bed(dtype):
 
 
 def test_times_of_a_function_and_its_gradient():
-    _, lines = cells("batch × n")
+    text = page("functions")
+    _, lines = cells(text, "batch × n")
     found = results("functions_cpu")
     assert len(lines) == len(found) > 0
     for line, row in zip(lines, found, strict=True):
@@ -46,12 +50,12 @@ def test_times_of_a_function_and_its_gradient():
         size = f"{row['batch']} × {row['n']}"
         assert line == [size, f"{bed:.1f} ms", f"{torch:.1f} ms", f"{ratio:.1f}"]
     forward = [float(row["forward_ratio"]) for row in found]
-    words = re.search(r"alone takes (\S+) to (\S+) times", README).groups()
+    words = re.search(r"alone takes (\S+) to (\S+) times", text).groups()
     assert words == (f"{min(forward):.2f}", f"{max(forward):.2f}")
 
 
 def test_times_of_the_root_in_applications():
-    text = README.replace("\n", " ")
+    text = page("applications").replace("\n", " ")
     last = {
         (row["solver"], row["matrices"]): row["root_ms"] for row in results("so_vit")
     }
