@@ -1,6 +1,7 @@
 """The measuring room sees what it is for, and needs NumPy alone."""
 
 import contextlib
+import itertools
 import time
 
 import numpy as np
@@ -131,6 +132,13 @@ def test_rounds_end_when_there_was_enough():
     calls = []
     clock.in_turns({"a": lambda: calls.append(1)}, rounds=50, enough=0)
     assert len(calls) == 2
+
+
+def test_a_clock_of_ones_own_is_read_and_no_other():
+    ticks = itertools.count()
+    calls = {"a": lambda: time.sleep(0.01), "b": lambda: next(ticks)}
+    found = clock.all_turns(calls, rounds=2, clock=lambda: float(next(ticks)))
+    assert found == {"a": [1, 1], "b": [2, 2]}
 
 
 def test_short_calls_are_repeated_in_their_turn():

@@ -15,7 +15,13 @@ ENOUGH = 1.0
 SLOW, LEAST = 0.3, 0.002
 
 
-def in_turns(
+def in_turns(calls: Mapping[str, Callable], **options) -> dict[str, float]:
+    """Median seconds of each call; options are those of `all_turns`."""
+    times = all_turns(calls, **options)
+    return {name: float(np.median(of_one)) for name, of_one in times.items()}
+
+
+def all_turns(
     calls: Mapping[str, Callable],
     *,
     wait: Callable[[], object] | None = None,
@@ -23,8 +29,9 @@ def in_turns(
     rounds: int | None = None,
     enough: float | None = None,
     turn: float = 0.0,
-) -> dict[str, float]:
-    """Median seconds of each call; in every round all have a turn.
+    clock: Callable[[], float] | None = None,
+) -> dict[str, list[float]]:
+    """Seconds of each call in every round; in each all have a turn.
 
     So whatever disturbs the machine disturbs them all. Each is called once before, to
     warm up.
@@ -45,7 +52,11 @@ def in_turns(
         A call is repeated in its turn for so many seconds, and their mean is what
         counts. So what the call before it has left behind, in caches and in threads
         that still look for work, does not count for short calls alone.
+    clock : callable, optional
+        Tells seconds, by default those of `time.perf_counter`. With that of
+        `time.process_time` other processes count for less.
     """
+    clock = time.perf_counter if clock is None else clock
     rounds = ROUNDS if rounds is None else rounds
     enough = ENOUGH if enough is None else enough
     contexts = {name: (within or {}).get(name, nullcontext) for name in calls}
@@ -59,16 +70,16 @@ def in_turns(
     for _ in range(rounds):
         for name, call in calls.items():
             with contexts[name]():
-                start, count, elapsed = time.perf_counter(), 0, 0.0
+                start, count, elapsed = clock(), 0, 0.0
                 while not count or elapsed < turn:
                     call()
                     if wait is not None:
                         wait()
-                    count, elapsed = count + 1, time.perf_counter() - start
+                    count, elapsed = count + 1, clock() - start
                 times[name].append(elapsed / count)
         if time.perf_counter() - began > enough:
             break
-    return {name: float(np.median(of_one)) for name, of_one in times.items()}
+    return times
 
 
 def back_to_back(

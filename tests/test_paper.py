@@ -1,0 +1,91 @@
+"""The paper measured again: its iteration to the letter, tables, and verdicts."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PAPER = Path(__file__).parents[1] / "scripts" / "paper"
+sys.path.append(str(PAPER))
+harness = importlib.import_module("_harness")
+iteration = importlib.import_module("_printed")
+
+
+def options(folder, *words):
+    return harness.parse("", ["--smoke", "--out", str(folder), *words])
+
+
+def test_the_printed_iteration_diagonalises(rng):
+    a = iteration.wishart(rng, (5, 8, 8), "f8")
+    found = iteration.printed(a, 1e-12, vectors=True)
+    assert abs(a @ found.v - found.v * found.w[:, None, :]).max() < 1e-10
+    assert abs(found.w - np.linalg.eigvalsh(a)).max() < 1e-10
+    assert found.sizes == sorted(found.sizes, reverse=True)
+    assert found.sizes[0] == 8 and found.sizes[-1] == 2
+    assert len(found.history) == len(found.sizes)
+
+
+def test_passes_end_it_and_one_shift_needs_fewer(rng):
+    a = iteration.wishart(rng, (64, 8, 8))
+    assert len(iteration.printed(a, passes=3).sizes) == 6
+    pair, one = (len(iteration.printed(a, shifts=s).sizes) for s in ("pair", "one"))
+    assert one < pair
+    assert len(iteration.printed(a, shifts="none", passes=8).sizes) == 16
+
+
+def test_a_pass_has_both_shifts_of_one_matrix():
+    """Exact shifts of [[2, 1], [1, 2]], beside a third row, part it at once."""
+    a = np.array([[[2.0, 1, 0], [1, 2, 0], [0, 0, 5]]])[:, ::-1, ::-1]
+    found = iteration.printed(a, 1e-12)
+    assert found.sizes == [3, 2]
+    assert abs(found.w - [1, 3, 5]).max() < 1e-14
+
+
+def test_tables_are_resumed_if_they_are_of_the_same_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "commit", lambda: "0123abc")
+    calls = []
+
+    def measure(options):
+        for i in range(2):
+            calls.append(i)
+            yield {"n": i, "ms": 0.125} if i else {"n": i, "name": "a"}
+
+    def killed(options):
+        yield from measure(options)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        harness.result("x", killed, options(tmp_path))
+    assert not (tmp_path / "x.csv").exists()
+    rows = harness.result("x", measure, options(tmp_path), resume=True)
+    assert rows == [{"n": 0, "name": "a", "ms": ""}, {"n": 1, "name": "", "ms": 0.125}]
+    assert harness.result("x", measure, options(tmp_path), resume=True) == rows
+    assert calls == [0, 1] * 2
+    harness.result("x", measure, options(tmp_path, "--seed", "1"), resume=True)
+    harness.result("x", measure, options(tmp_path), resume=False)
+    assert calls == [0, 1] * 4
+    told = "\n".join(harness.comments(tmp_path / "x.csv"))
+    for text in ("numpy", "commit 0123abc", "paper/x.py --smoke --seed 0", "times: "):
+        assert text in told
+
+
+def test_no_device_is_a_sentence(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="torch finds no CUDA device"):
+        harness.parse("", ["--device", "cuda"])
+
+
+def test_a_script_measures_and_judges(tmp_path, capsys, monkeypatch):
+    script = importlib.import_module("average_r")
+    monkeypatch.setattr(sys, "argv", ["average_r", "--smoke", "--out", str(tmp_path)])
+    monkeypatch.setattr(script, "SIZES", (4, 8))
+    assert harness.main(script.__file__, "", script.measure, script.claims) == 0
+    told = capsys.readouterr().out
+    for claim in ("A7", "A8", "A9"):
+        assert f"\n{claim}: " in told
+    rows = harness.read(tmp_path / "average_r.csv")
+    assert {row["n"] for row in rows} == {4, 8}
+    assert all(0 <= row["r_over_n"] < 0.5 for row in rows)
