@@ -89,3 +89,34 @@ def test_a_script_measures_and_judges(tmp_path, capsys, monkeypatch):
     rows = harness.read(tmp_path / "average_r.csv")
     assert {row["n"] for row in rows} == {4, 8}
     assert all(0 <= row["r_over_n"] < 0.5 for row in rows)
+
+
+@pytest.mark.parametrize("name", ["torch_svd", "torch_svd_loop", "torch_eig", "bed"])
+def test_solvers_are_checked_before_they_are_timed(tmp_path, name):
+    pytest.importorskip("torch")
+    baselines, timing = (importlib.import_module(x) for x in ("_baselines", "_timing"))
+    chosen = options(tmp_path)
+    found = baselines.solvers(chosen, [name, "cupy_eigh", "reference"])
+    assert [solver.name for solver in found] == [name, "reference"]
+    rows = list(timing.timed(chosen, [(4, 5)], found))
+    assert all(0 < row["error_n_eps"] <= 8 and row["ms"] > 0 for row in rows)
+    assert timing.ratios(rows, name, "reference").keys() == {(4, 5)}
+
+    wrong = found[0]._replace(
+        pairs=lambda result: (np.zeros((5, 4)), np.zeros((5, 4, 4)))
+    )
+    (row,) = timing.timed(chosen, [(4, 5)], [wrong])
+    assert row["error_n_eps"] > 1000
+
+
+def test_what_would_take_too_long_is_left_out(tmp_path, monkeypatch):
+    timing = importlib.import_module("_timing")
+    baselines = importlib.import_module("_baselines")
+    monkeypatch.setattr(timing, "SMOKE_LIMIT", 0)
+    chosen = options(tmp_path)
+    rows = list(
+        timing.timed(
+            chosen, [(3, 1), (3, 9)], baselines.solvers(chosen, ["numpy_eigh"])
+        )
+    )
+    assert [row["batch"] for row in rows] == [1]

@@ -55,8 +55,8 @@ def timed(
                 "batch": batch,
                 "solver": name,
                 "ms": middle * 1e3,
-                "quartile_ms": float(low),
-                "other_quartile_ms": float(high),
+                "lower_quartile_ms": float(low),
+                "upper_quartile_ms": float(high),
                 "error_n_eps": errors[name],
             }
 
