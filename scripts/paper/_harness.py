@@ -23,6 +23,7 @@ RESULTS = ROOT / "scripts" / "results" / "paper"
 
 HOLDS, DOES_NOT = "holds", "does not"
 OF_BASELINE, UNTESTED = "of their baseline only", "cannot be tested"
+VERDICTS = HOLDS, DOES_NOT, OF_BASELINE, UNTESTED
 
 Row = dict[str, Any]
 
