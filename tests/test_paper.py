@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAPER = Path(__file__).parents[1] / "scripts" / "paper"
-sys.path.append(str(PAPER))
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+PAPER = SCRIPTS / "paper"
+sys.path += [str(SCRIPTS), str(PAPER)]
+reproduce = importlib.import_module("reproduce")
 harness = importlib.import_module("_harness")
 iteration = importlib.import_module("_printed")
 
@@ -120,3 +122,68 @@ def test_what_would_take_too_long_is_left_out(tmp_path, monkeypatch):
         )
     )
     assert [row["batch"] for row in rows] == [1]
+
+
+def reproduced(folder, *words):
+    """What scripts/reproduce.py reports of a folder."""
+    assert reproduce.main(["--smoke", "--out", str(folder), *words]) == 0
+    return (folder / "REPRODUCTION.md").read_text(encoding="utf-8")
+
+
+def test_scripts_have_the_names_of_what_they_measure():
+    names = {*reproduce.ON_DEVICE, *reproduce.ON_HOST}
+    assert names == {path.stem for path in PAPER.glob("[!_]*.py")} - {"draw"}
+    assert names == set(importlib.import_module("draw").SCRIPTS)
+    assert len(reproduce.IDS) == 53 == len(set(reproduce.IDS))
+
+
+def test_the_report_has_what_there_is_and_tells_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "ON_DEVICE", ())
+    monkeypatch.setattr(reproduce, "ON_HOST", ("error_bound",))
+    text = reproduced(tmp_path)
+    assert (
+        "| E3 | the error of eigenvalues is below max(ratio^2n \\|l\\|) + ε |" in text
+    )
+    assert "`python scripts/paper/error_bound.py --smoke`" in text
+    assert "Not measured: S1, S2," in text
+    line = next(x for x in text.splitlines() if x.startswith("| E4"))
+    assert line.count(" | ") + line.count("\\|") >= len(reproduce.HEADS) - 1
+    assert "*does not* |  |  |" in line, "columns of a GPU are blank"
+
+    table = tmp_path / "cpu" / "error_bound.csv"
+    table.write_text(table.read_text().replace(",fixed,0.", ",fixed,0.0"))
+    before = table.read_text()
+    again = reproduced(tmp_path)  # nothing is measured again
+    assert table.read_text() == before
+    assert reproduced(tmp_path, "--report") == again != text
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / table.name).write_text(before)
+    line = next(x for x in reproduced(tmp_path).splitlines() if x.startswith("| E4"))
+    assert line.count("*does not*") == 2
+
+
+def test_a_script_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reproduce, "ON_DEVICE", ("average_r",))
+    monkeypatch.setattr(reproduce, "ON_HOST", ("error_bound",))
+    monkeypatch.setattr(importlib.import_module("average_r"), "SIZES", ())
+    assert reproduce.main(["--smoke", "--out", str(tmp_path)]) == 1
+    assert "failed: average_r" in capsys.readouterr().out
+    assert "| E3 |" in (tmp_path / "REPRODUCTION.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_every_claim_is_in_the_report_and_every_table_is_drawn(tmp_path):
+    pytest.importorskip("torch")
+    text = reproduced(tmp_path)
+    for id in reproduce.IDS:
+        (line,) = (x for x in text.splitlines() if x.startswith(f"| {id} |"))
+        cells = line.replace("\\|", "").split(" | ")
+        assert len(cells) == len(reproduce.HEADS), line
+        assert cells[4].strip("*") in harness.VERDICTS
+        assert cells[3] or cells[4] == f"*{harness.UNTESTED}*"
+        assert all(cells[i] for i in (1, 2, 7, 8)), line
+    assert "Not measured" not in text
+    pytest.importorskip("matplotlib")
+    draw = importlib.import_module("draw")
+    assert draw.main([str(tmp_path / "cpu")]) == 0
+    assert len(list((tmp_path / "cpu").glob("*.svg"))) == len(draw.SCRIPTS)
