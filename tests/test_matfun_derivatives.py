@@ -143,7 +143,7 @@ def test_second_derivative_is_that_of_the_first(rng, function):
     np.testing.assert_allclose(result, exact, atol=1e-10 * scale)
     if function.floor > 0:
         return
-    step = 1e-5
+    step = 2e-6  # larger ones bend, where the smallest eigenvalue is 0.013
     _, third = torch.func.jvp(second, (a,), (z,))
     near = (second(a + step * z) - second(a - step * z)) / (2 * step)
     np.testing.assert_allclose(third, near, atol=1e-5 * (abs(near).max() + 1))
