@@ -1,6 +1,7 @@
 """The paper measured again: its iteration to the letter, tables, and verdicts."""
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,6 +72,24 @@ def test_tables_are_resumed_if_they_are_of_the_same_run(tmp_path, monkeypatch):
     told = "\n".join(harness.comments(tmp_path / "x.csv"))
     for text in ("numpy", "commit 0123abc", "paper/x.py --smoke --seed 0", "times: "):
         assert text in told
+
+
+def test_results_that_were_replaced_are_no_change_of_the_tree(tmp_path, monkeypatch):
+    names = ("scripts/results/paper/x.csv", "scripts/y.py")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "1"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(harness, "ROOT", tmp_path)
+    clean = harness.commit()
+    (tmp_path / names[0]).write_text("2")
+    assert harness.commit() == clean
+    (tmp_path / names[1]).write_text("2")
+    assert harness.commit() == f"{clean}-dirty"
+    monkeypatch.setattr(harness, "ROOT", tmp_path / "none")
+    assert harness.commit() == "unknown"
 
 
 def test_no_device_is_a_sentence(monkeypatch):

@@ -141,13 +141,20 @@ def command(name: str, options: argparse.Namespace) -> str:
 
 
 def commit() -> str:
-    """Of the tree that the scripts are in, if it is one of git."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    """Of the tree that the scripts are in, if it is one of git.
+
+    Results do not count as changes: a run that has replaced some of them goes on.
+    """
+
+    def git(*words):
+        call = ["git", "-C", str(ROOT), *words]
+        return subprocess.run(call, capture_output=True, text=True, check=True).stdout
+
     try:
-        found = subprocess.run(git, capture_output=True, text=True, check=True)
+        changed = git("status", "--porcelain", "-uno", "--", ".", ":!scripts/results")
+        return git("rev-parse", "--short", "HEAD").strip() + "-dirty" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found.stdout.strip()
 
 
 @contextmanager
