@@ -100,3 +100,14 @@ def _compiled():
     dtypes = ["f4", "c16", "f8", "c8"]  # two and two take about as long
     first = (2 * worker + worker // 2) % len(dtypes)
     bed.warmup(dtype=dtypes[first:] + dtypes[:first])
+
+
+@pytest.fixture
+def steady_process(monkeypatch):
+    """Threads and random states of torch are left as they were."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    before = torch.get_num_threads(), torch.random.get_rng_state()
+    yield
+    torch.set_num_threads(before[0])
+    torch.random.set_rng_state(before[1])

@@ -1,6 +1,5 @@
 """Pictures that applications train on: all forms of CIFAR-10, and batches of them."""
 
-import importlib
 import io
 import os
 import pickle
@@ -12,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from application_runs import module
+
 torch = pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[1] / "scripts" / "applications"))
-data = importlib.import_module("_data")
+data = module("_data")
 
 CLASSES = "airplane", "bird", "cat"
 

@@ -1,18 +1,16 @@
 """The loop that applications share: killed anywhere, it ends as if it never was."""
 
-import importlib
 import random
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from application_runs import module
+
 torch = pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[1] / "scripts" / "applications"))
 data, loop, report, kept, files = (
-    importlib.import_module(name)
-    for name in ("_data", "_train", "_report", "_checkpoint", "_files")
+    module(name) for name in ("_data", "_train", "_report", "_checkpoint", "_files")
 )
 
 

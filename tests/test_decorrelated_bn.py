@@ -1,53 +1,24 @@
 """scripts/applications/decorrelated_bn.py, in its smoke size, and killed."""
 
-import csv
-import importlib
-import os
-import signal
-import subprocess
-import sys
-import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
+from application_runs import comments, killed_and_run_again, module, rows, without_times
+
 torch = pytest.importorskip("torch")
-SCRIPT = Path(__file__).parents[1] / "scripts" / "applications" / "decorrelated_bn.py"
-sys.path.append(str(SCRIPT.parent))
-script = importlib.import_module("decorrelated_bn")
-TIMES = importlib.import_module("_train").TIMES
-
-
-@pytest.fixture(autouse=True)
-def steady(monkeypatch):
-    """Threads and random states of the process are left as they were."""
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    before = torch.get_num_threads(), torch.random.get_rng_state()
-    yield
-    torch.set_num_threads(before[0])
-    torch.random.set_rng_state(before[1])
+script = module("decorrelated_bn")
+pytestmark = pytest.mark.usefixtures("steady_process")
 
 
 def smoke(folder, *words):
     return ["--smoke", "--out", str(folder), "--every", "1", *words]
 
 
-def rows(folder):
-    """Of the table in a folder, and its comments."""
-    lines = (folder / "decorrelated_bn.csv").read_text(encoding="utf-8").splitlines()
-    comments = [line for line in lines if line.startswith("#")]
-    return list(csv.DictReader(lines[len(comments) :])), comments
-
-
-def without_times(folder):
-    found, _ = rows(folder)
-    return [{k: x for k, x in row.items() if k not in TIMES} for row in found]
-
-
 def test_smoke(tmp_path, capsys):
     assert script.main(smoke(tmp_path, "--solver", "bed", "batchnorm")) == 0
-    found, comments = rows(tmp_path)
+    found = rows(tmp_path / "decorrelated_bn.csv")
+    above = comments(tmp_path / "decorrelated_bn.csv")
     told = [(row["solver"], row["groups"], row["epoch"]) for row in found]
     assert told == [
         *(("bed", "8×8×8", epoch) for epoch in "12"),
@@ -56,8 +27,8 @@ def test_smoke(tmp_path, capsys):
     assert all(0 <= float(row["test_error"]) <= 100 for row in found)
     assert all(row["data"] == "generated" for row in found)
     assert all(float(row["root_ms"]) > 0 for row in found[:2])
-    assert "torch" in comments[0] and "commit" in comments[1]
-    assert "width 2" in comments[2] and "48 + 32 pictures" in comments[2]
+    assert "torch" in above[0] and "commit" in above[1]
+    assert "width 2" in above[2] and "48 + 32 pictures" in above[2]
     if find_spec("matplotlib"):
         assert (tmp_path / "decorrelated_bn.png").read_bytes()[1:4] == b"PNG"
     assert "bed-exact-8-0" in capsys.readouterr().out
@@ -66,7 +37,7 @@ def test_smoke(tmp_path, capsys):
 @pytest.mark.slow
 def test_solvers_train_the_same_network(tmp_path):
     assert script.main(smoke(tmp_path)) == 0
-    found, _ = rows(tmp_path)
+    found = rows(tmp_path / "decorrelated_bn.csv")
     first = {r["solver"]: float(r["loss"]) for r in found if r["epoch"] == "1"}
     assert set(first) == {*script.SOLVERS, "batchnorm"}
     for solver in script.SOLVERS:
@@ -76,26 +47,14 @@ def test_solvers_train_the_same_network(tmp_path):
 
 @pytest.mark.slow
 def test_killed_and_run_again(tmp_path):
-    def start(folder):
-        words = smoke(tmp_path / folder, "--solver", "bed", "--epochs", "4")
-        root = str(SCRIPT.parents[2])
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), *words],
-            env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-        )
-
-    assert start("steady").wait(120) == 0
-    with start("killed") as process:
-        deadline = time.monotonic() + 120
-        while not list(tmp_path.glob("killed/runs/*.checkpoint")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(60) == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "decorrelated_bn.csv").exists()
-    assert start("killed").wait(120) == 0
-    assert without_times(tmp_path / "killed") == without_times(tmp_path / "steady")
+    words = ["--smoke", "--every", "1", "--solver", "bed", "--epochs", "4"]
+    killed_and_run_again(
+        "decorrelated_bn", tmp_path, words, lambda x: [*x.glob("runs/*.checkpoint")]
+    )
+    killed, steady = (
+        tmp_path / x / "decorrelated_bn.csv" for x in ("killed", "steady")
+    )
+    assert without_times(killed) == without_times(steady)
 
 
 def test_runs_of_the_comparison():

@@ -1,54 +1,26 @@
 """scripts/applications/so_vit.py, in its smoke size, and killed; its recipe."""
 
-import csv
-import importlib
-import os
-import signal
-import subprocess
-import sys
-import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
+from application_runs import killed_and_run_again, module, rows, without_times
+
 torch = pytest.importorskip("torch")
 bed_nn = pytest.importorskip("bed.nn")
-SCRIPT = Path(__file__).parents[1] / "scripts" / "applications" / "so_vit.py"
-sys.path.append(str(SCRIPT.parent))
-script = importlib.import_module("so_vit")
-mixing = importlib.import_module("_mixing")
-TIMES = importlib.import_module("_train").TIMES
-
-
-@pytest.fixture(autouse=True)
-def steady(monkeypatch):
-    """Threads and random states of the process are left as they were."""
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    before = torch.get_num_threads(), torch.random.get_rng_state()
-    yield
-    torch.set_num_threads(before[0])
-    torch.random.set_rng_state(before[1])
+script = module("so_vit")
+mixing = module("_mixing")
+pytestmark = pytest.mark.usefixtures("steady_process")
 
 
 def smoke(folder, *words):
     return ["--smoke", "--out", str(folder), "--every", "1", *words]
 
 
-def rows(folder):
-    """Of the table in a folder."""
-    lines = (folder / "so_vit.csv").read_text(encoding="utf-8").splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
-
-
-def without_times(folder):
-    return [{k: x for k, x in row.items() if k not in TIMES} for row in rows(folder)]
-
-
 def test_smoke(tmp_path, capsys):
     words = smoke(tmp_path, "--solver", "bed", "class_token", "--size", "32")
     assert script.main(words) == 0
-    found = rows(tmp_path)
+    found = rows(tmp_path / "so_vit.csv")
     told = [(row["solver"], row["matrices"], row["epoch"]) for row in found]
     assert told == [
         *(("bed", "16×32×32", epoch) for epoch in "123"),
@@ -64,10 +36,17 @@ def test_smoke(tmp_path, capsys):
     assert "bed-32-0" in capsys.readouterr().out
 
 
+def test_without_pooling_alone(tmp_path):
+    assert script.main(smoke(tmp_path, "--solver", "class_token")) == 0
+    assert len(rows(tmp_path / "so_vit.csv")) == 3
+    if find_spec("matplotlib"):
+        assert (tmp_path / "so_vit.png").exists()
+
+
 @pytest.mark.slow
 def test_solvers_train_the_same_network(tmp_path):
     assert script.main(smoke(tmp_path)) == 0
-    found = [row for row in rows(tmp_path) if row["epoch"] == "3"]
+    found = [row for row in rows(tmp_path / "so_vit.csv") if row["epoch"] == "3"]
     last = {(row["solver"], row["matrices"]): float(row["loss"]) for row in found}
     assert len(last) == 2 * len(script.SOLVERS) + 3
     for size in 32, 36:
@@ -78,26 +57,12 @@ def test_solvers_train_the_same_network(tmp_path):
 
 @pytest.mark.slow
 def test_killed_and_run_again(tmp_path):
-    def start(folder):
-        words = smoke(tmp_path / folder, "--solver", "bed", "--size", "32")
-        root = str(SCRIPT.parents[2])
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), *words],
-            env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-        )
-
-    assert start("steady").wait(120) == 0
-    with start("killed") as process:
-        deadline = time.monotonic() + 120
-        while not list(tmp_path.glob("killed/runs/*.checkpoint")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(60) == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "so_vit.csv").exists()
-    assert start("killed").wait(120) == 0
-    assert without_times(tmp_path / "killed") == without_times(tmp_path / "steady")
+    words = ["--smoke", "--every", "1", "--solver", "bed", "--size", "32"]
+    killed_and_run_again(
+        "so_vit", tmp_path, words, lambda x: [*x.glob("runs/*.checkpoint")]
+    )
+    killed, steady = (tmp_path / x / "so_vit.csv" for x in ("killed", "steady"))
+    assert without_times(killed) == without_times(steady)
 
 
 def test_plan_on_paper_is_so_vit_7():
@@ -201,7 +166,7 @@ def test_mixed_pictures_have_the_classes_of_what_they_show():
 
 
 def test_paths_are_dropped_for_whole_images_in_training():
-    drop = importlib.import_module("_transformer").DropPath(0.5)
+    drop = module("_transformer").DropPath(0.5)
     x = torch.ones(64, 3, 2)
     y = drop(x)
     assert set(y[:, 0, 0].tolist()) == {0.0, 2.0}

@@ -1,51 +1,25 @@
 """scripts/applications/style_transfer.py, in its smoke size, and killed."""
 
-import csv
-import importlib
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from application_runs import killed_and_run_again, module, without_times
+
 torch = pytest.importorskip("torch")
 pillow = pytest.importorskip("PIL.Image")
-SCRIPT = Path(__file__).parents[1] / "scripts" / "applications" / "style_transfer.py"
-sys.path.append(str(SCRIPT.parent))
-script = importlib.import_module("style_transfer")
-decoders = importlib.import_module("_decoders")
-images = importlib.import_module("_style_images")
-transfer = importlib.import_module("_transfer")
-vgg = importlib.import_module("_vgg")
-functional = importlib.import_module("bed.nn.functional")
-TIMES = importlib.import_module("_train").TIMES
-
-
-@pytest.fixture(autouse=True)
-def steady(monkeypatch):
-    """Threads and random states of the process are left as they were."""
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    before = torch.get_num_threads(), torch.random.get_rng_state()
-    yield
-    torch.set_num_threads(before[0])
-    torch.random.set_rng_state(before[1])
-
-
-def rows(path):
-    """Of a table, without times."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return [{k: x for k, x in row.items() if k not in TIMES} for row in found]
+script = module("style_transfer")
+decoders = module("_decoders")
+images = module("_style_images")
+transfer = module("_transfer")
+vgg = module("_vgg")
+functional = pytest.importorskip("bed.nn.functional")
+pytestmark = pytest.mark.usefixtures("steady_process")
 
 
 def test_smoke(tmp_path, capsys):
     words = ["--smoke", "--out", str(tmp_path), "--solver", "bed", "torch_svd"]
     assert script.main(words) == 0
-    found = rows(tmp_path / "style_transfer.csv")
+    found = without_times(tmp_path / "style_transfer.csv")
     told = [(row["groups"], row["solver"]) for row in found]
     assert told == [(g, s) for g in "842" for s in ("bed", "torch_svd")]
     for row in found:
@@ -53,7 +27,9 @@ def test_smoke(tmp_path, capsys):
         assert all(
             float(row[name]) > 0 for name in ("gram_distance", "covariance_distance")
         )
-    levels = [row["level"] for row in rows(tmp_path / "style_transfer_decoders.csv")]
+    levels = [
+        row["level"] for row in without_times(tmp_path / "style_transfer_decoders.csv")
+    ]
     assert levels == sorted("1234" * 2)
     for end, columns in (("", 5), ("_solvers", 8)):
         with pillow.open(tmp_path / f"style_transfer{end}.webp") as sheet:
@@ -163,34 +139,20 @@ def test_pictures_of_a_camera_are_upright(tmp_path, rng):
 
 
 def test_sheet_is_small(rng):
-    sheet = importlib.import_module("_style_sheet")
+    sheet = module("_style_sheet")
     noise = rng.integers(0, 256, (500, 1000, 3), dtype=np.uint8)
     assert len(sheet._encoded(pillow.fromarray(noise))) < sheet.LIMIT
 
 
 @pytest.mark.slow
 def test_killed_and_run_again(tmp_path):
-    def start(folder):
-        words = ["--smoke", "--solver", "bed", "--every", "1", "--epochs", "4"]
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), *words, "--out", str(tmp_path / folder)],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(SCRIPT.parents[2]),
-                "OMP_NUM_THREADS": "1",
-            },
-            stdout=subprocess.DEVNULL,
-        )
-
-    assert start("steady").wait(120) == 0
-    with start("killed") as process:
-        deadline = time.monotonic() + 120
-        while not (tmp_path / "killed/decoders/level2.checkpoint").exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(60) == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "style_transfer.csv").exists()
-    assert start("killed").wait(120) == 0
+    words = ["--smoke", "--solver", "bed", "--every", "1", "--epochs", "4"]
+    killed_and_run_again(
+        "style_transfer",
+        tmp_path,
+        words,
+        lambda x: (x / "decoders/level2.checkpoint").exists(),
+    )
     for name in ("style_transfer.csv", "style_transfer_decoders.csv"):
-        assert rows(tmp_path / "killed" / name) == rows(tmp_path / "steady" / name)
+        killed, steady = (tmp_path / x / name for x in ("killed", "steady"))
+        assert without_times(killed) == without_times(steady)

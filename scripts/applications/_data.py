@@ -85,13 +85,7 @@ def images(path: str | Path | None, cache: Path) -> Images:
 
     Pictures of an archive are decoded once and kept in the folder `cache`.
     """
-    given = path or os.environ.get("BED_DATA")
-    if not given:
-        raise SystemExit(
-            "there are no data: pass --data PATH, or set BED_DATA, where PATH is or "
-            f"holds {FORMS}; --smoke needs none"
-        )
-    source = Path(given).expanduser()
+    source = given(path, f"PATH, or set BED_DATA, where PATH is or holds {FORMS}")
     inside = [source / name for name in ARCHIVES if (source / name).is_file()]
     source = inside[0] if inside else source
     if not source.exists():
@@ -103,6 +97,16 @@ def images(path: str | Path | None, cache: Path) -> Images:
         rows = _kept(cache / f"cifar10-{digest}.npy", source)
     name = "CIFAR-10 as JPEG" if rows["jpeg"].any() else "CIFAR-10"
     return Images(_part(rows, False), _part(rows, True), name)
+
+
+def given(path: str | Path | None, expected: str) -> Path:
+    """Where data are, by an option or by the environment variable BED_DATA."""
+    found = path or os.environ.get("BED_DATA")
+    if not found:
+        raise SystemExit(
+            f"there are no data: pass --data {expected}; --smoke needs none"
+        )
+    return Path(found).expanduser()
 
 
 def generated(train: int = 512, test: int = 256, seed: int = 0) -> Images:

@@ -1,7 +1,6 @@
 """Pictures for the transfer of styles: from files, from the archive, or generated."""
 
 import io
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _data import generated, picture
+from _data import generated, given, picture
 from _files import whole
 from _vgg import MULTIPLE, WEIGHTS
 
@@ -42,13 +41,7 @@ class Photographs:
 
 def folder(path: str | None, names: tuple[str, ...]) -> Path:
     """The folder of data, from an option or BED_DATA, which has to hold some files."""
-    given = path or os.environ.get("BED_DATA")
-    if not given:
-        raise SystemExit(
-            "there are no data: pass --data FOLDER, or set BED_DATA, with "
-            f"{' and '.join(names)}; --smoke needs none"
-        )
-    found = Path(given).expanduser()
+    found = given(path, f"FOLDER, or set BED_DATA, with {' and '.join(names)}")
     for name in names:
         if not (found / name).is_file():
             raise SystemExit(f"{found} holds no {name}: pass --data FOLDER with it")

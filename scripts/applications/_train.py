@@ -3,7 +3,7 @@
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,8 @@ from bed.engines._threads import thread_count
 
 # Columns of a table that differ from run to run.
 TIMES = ("seconds", "root_ms")
+# The plan of --smoke.
+SMOKE = "smoke"
 
 
 def argument_parser(name: str, text: str) -> ArgumentParser:
@@ -34,6 +36,31 @@ def argument_parser(name: str, text: str) -> ArgumentParser:
     add("--batch", type=positive, help="pictures of a step")
     add("--every", type=positive, default=50, help="steps between two checkpoints")
     return parser
+
+
+def add_plans(parser: ArgumentParser, plans: Iterable[str], default: str) -> None:
+    """The names of what `completed` takes; that of --smoke is no choice."""
+    choices = [name for name in plans if name != SMOKE]
+    parser.add_argument("--plan", choices=choices, default=default)
+
+
+def add_numbers(parser: ArgumentParser) -> None:
+    """How much of a data set to take."""
+    for name in ("train", "test"):
+        text = f"pictures to {name} with, by default all"
+        parser.add_argument(f"--{name}", type=positive, help=text)
+
+
+def completed(
+    options: argparse.Namespace, plans: Mapping[str, Mapping[str, Any]]
+) -> argparse.Namespace:
+    """Options with those of their plan where they were not given."""
+    if options.smoke:
+        options.plan = SMOKE
+    for name, value in plans[options.plan].items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    return options
 
 
 def positive(text: str) -> int:

@@ -29,13 +29,16 @@ from typing import Any, NamedTuple
 
 import torch
 from _checkpoint import Checkpoint, set_seeds
-from _data import Batches, Images, generated, images, mean_and_deviation
-from _report import curves, heading, table
+from _comparison import compare
+from _data import Batches, Images, mean_and_deviation
 from _roots import SOLVERS, roots, with_inverse_root
 from _train import (
     Clock,
     Training,
+    add_numbers,
+    add_plans,
     argument_parser,
+    completed,
     error_rate,
     fit,
     positive,
@@ -44,7 +47,6 @@ from _train import (
 from torch import nn
 
 import bed.nn
-from bed._console import show
 from bed.engines._threads import thread_count
 
 NAME = "decorrelated_bn"
@@ -97,49 +99,33 @@ def main(arguments: list[str] | None = None) -> int:
     """Train what is to be trained, write the table and the curves."""
     options = parse(arguments)
     prepare(options)
-    chosen = list(runs(options))
-    data = generated() if options.smoke else images(options.data, options.out.parent)
-    data = data.some(options.train, options.test)
-    settings = {
-        name: getattr(options, name)
-        for name in ("epochs", "batch", "width", "rate", "eps", "device")
-    }
-    counts = f"{len(data.train.labels)} + {len(data.test.labels)} pictures"
-    settings["data"] = f"{data.name}, {counts}, {data.checksum()}"
-    lines = heading(options.device, settings)
-    show(*lines)
-    rows: list[dict[str, Any]] = []
-    for i, run in enumerate(chosen, 1):
-        found = train(run, options, data, settings, f"{i}/{len(chosen)} {run.name}")
-        last = found[-1]
-        show(f"{run.name:32}{last['test_error']:8.2f} %  {time_text(last)}")
-        rows += [{**labels(run), "data": data.name, **row} for row in found]
-    table(options.out / f"{NAME}.csv", lines, rows)
-    note = f"{data.name}, width {options.width}, {counts}"
-    curves(options.out / f"{NAME}.png", panels(rows), "test error in %", note)
-    return 0
+    return compare(
+        NAME,
+        options,
+        runs(options),
+        train,
+        settings=("epochs", "batch", "width", "rate", "eps", "device"),
+        labels=labels,
+        panel="groups",
+        line=lambda row: f"{row['solver']} {row['gradient']}".strip(),
+        root="S^-½",
+        network=f"width {options.width}",
+    )
 
 
 def parse(arguments) -> argparse.Namespace:
     """The command line, completed by its plan."""
     parser = argument_parser(NAME, __doc__)
+    add_plans(parser, PLANS, "paper")
+    add_numbers(parser)
     add = parser.add_argument
-    add("--plan", choices=[name for name in PLANS if name != "smoke"], default="paper")
     add("--solver", nargs="+", choices=[*SOLVERS, BATCHNORM])
     add("--gradient", nargs="+", choices=["exact", "taylor"])
     add("--groups", nargs="+", type=int, choices=[4, 8, 16])
     add("--width", type=positive)
     add("--rate", type=float, help="the first learning rate")
     add("--eps", type=float, default=1e-2, help="added to the diagonal of S")
-    add("--train", type=positive, help="pictures to train with, by default all")
-    add("--test", type=positive, help="pictures to test with, by default all")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        options.plan = "smoke"
-    for name, value in PLANS[options.plan].items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
-    return options
+    return completed(parser.parse_args(arguments), PLANS)
 
 
 def runs(options) -> Iterator[Run]:
@@ -254,33 +240,6 @@ def labels(run: Run) -> dict[str, Any]:
         return {"solver": BATCHNORM, "gradient": "", "groups": "", "seed": run.seed}
     told = {"solver": run.solver, "gradient": run.gradient, "groups": run.shape}
     return {**told, "seed": run.seed}
-
-
-def time_text(row: dict[str, Any]) -> str:
-    """Of the decomposition, if there is one."""
-    return f"S^-½ in {row['root_ms']:.3g} ms" if row["root_ms"] != "" else ""
-
-
-def panels(rows: list[dict]) -> dict[str, dict[str, tuple]]:
-    """Curves for each size of groups, with batch normalisation.
-
-    Means over seeds, whose number stands beside the name: single runs scatter.
-    """
-    found: dict[str, dict[str, tuple]] = {}
-    for groups in dict.fromkeys(row["groups"] for row in rows if row["groups"]) or [""]:
-        lines: dict[str, dict[int, list[float]]] = {}
-        for row in rows:
-            if row["groups"] in (groups, ""):
-                name = f"{row['solver']} {row['gradient']}".strip()
-                epochs = lines.setdefault(name, {})
-                epochs.setdefault(row["epoch"], []).append(row["test_error"])
-        found[groups] = {}
-        for name, epochs in lines.items():
-            seeds = max(map(len, epochs.values()))
-            name += f", {seeds} seeds" if seeds > 1 else ""
-            means = [sum(x) / len(x) for x in epochs.values()]
-            found[groups][name] = list(epochs), means
-    return found
 
 
 if __name__ == "__main__":

@@ -37,14 +37,17 @@ from typing import Any, NamedTuple
 import torch
 from _adamw import Guarded, schedule, weights
 from _checkpoint import Checkpoint, set_seeds
-from _data import CLASSES, Batches, Images, generated, images, mean_and_deviation
+from _comparison import compare
+from _data import CLASSES, Batches, Images, mean_and_deviation
 from _mixing import mixed
-from _report import curves, heading, table
 from _roots import SOLVERS, by_eigh, by_svd, roots
 from _train import (
     Clock,
     Training,
+    add_numbers,
+    add_plans,
     argument_parser,
+    completed,
     error_rate,
     fit,
     positive,
@@ -54,7 +57,6 @@ from _transformer import Trunk
 from torch import nn
 
 import bed.nn
-from bed._console import show
 from bed.engines._threads import thread_count
 from bed.nn._roots import FLOOR, newton_schulz
 from bed.nn.functional import covariance, ridged
@@ -104,47 +106,35 @@ def main(arguments: list[str] | None = None) -> int:
     """Train what is to be trained, write the table and the curves."""
     options = parse(arguments)
     prepare(options)
-    chosen = list(runs(options))
-    data = generated() if options.smoke else images(options.data, options.out.parent)
-    data = data.some(options.train, options.test)
-    named = ("epochs", "batch", "embed", "layers", "warmup", "approximate", "device")
-    settings = {name: getattr(options, name) for name in named}
-    counts = f"{len(data.train.labels)} + {len(data.test.labels)} pictures"
-    settings["data"] = f"{data.name}, {counts}, {data.checksum()}"
-    lines = heading(options.device, settings)
-    show(*lines)
-    rows: list[dict[str, Any]] = []
-    for i, run in enumerate(chosen, 1):
-        found = train(run, options, data, settings, f"{i}/{len(chosen)} {run.name}")
-        last = found[-1]
-        time = f"S^½ in {last['root_ms']:.3g} ms" if last["root_ms"] != "" else ""
-        show(f"{run.name:20}{last['test_error']:8.2f} %  {time}")
-        rows += [{**labels(run, options), "data": data.name, **row} for row in found]
-    table(options.out / f"{NAME}.csv", lines, rows)
-    note = f"{data.name}, {options.layers} layers of {options.embed}, {counts}"
-    curves(options.out / f"{NAME}.png", panels(rows), "test error in %", note)
-    return 0
+    return compare(
+        NAME,
+        options,
+        runs(options),
+        train,
+        settings=(
+            "epochs", "batch", "embed", "layers", "warmup", "approximate", "device",
+        ),
+        labels=partial(labels, options),
+        panel="matrices",
+        line=lambda row: row["solver"],
+        root="S^½",
+        network=f"{options.layers} layers of {options.embed}",
+    )  # fmt: skip
 
 
 def parse(arguments) -> argparse.Namespace:
     """The command line, completed by its plan."""
     parser = argument_parser(NAME, __doc__)
+    add_plans(parser, PLANS, "paper")
+    add_numbers(parser)
     add = parser.add_argument
-    add("--plan", choices=[name for name in PLANS if name != "smoke"], default="paper")
     add("--solver", nargs="+", choices=CHOICES)
     add("--size", nargs="+", type=positive, default=[32, 36], help="d, of the head")
     add("--embed", type=positive, help=f"width of the tokens, {HEADS} heads share it")
     add("--layers", type=positive)
     add("--warmup", type=from_zero, help="epochs in which the rate grows")
     add("--approximate", type=from_zero, help="epochs with Newton-Schulz")
-    add("--train", type=positive, help="pictures to train with, by default all")
-    add("--test", type=positive, help="pictures to test with, by default all")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        options.plan = "smoke"
-    for name, value in PLANS[options.plan].items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
+    options = completed(parser.parse_args(arguments), PLANS)
     if options.embed % HEADS:
         parser.error(f"--embed {options.embed} is no multiple of {HEADS} heads")
     return options
@@ -268,24 +258,10 @@ def lifted_sqrt(w):
     return w.maximum(bound * w.detach().abs().amax(-1, True)).sqrt()
 
 
-def labels(run: Run, options) -> dict[str, Any]:
+def labels(options, run: Run) -> dict[str, Any]:
     """Columns that tell the training."""
     shape = f"{options.batch}×{run.size}×{run.size}" if run.size else ""
     return {"solver": run.solver, "matrices": shape, "seed": run.seed}
-
-
-def panels(rows: list[dict]) -> dict[str, dict[str, tuple]]:
-    """Curves for each size, with those of the class token alone."""
-    found: dict[str, dict[str, tuple]] = {}
-    for shape in dict.fromkeys(row["matrices"] for row in rows if row["matrices"]):
-        lines: dict[str, tuple[list, list]] = {}
-        for row in rows:
-            if row["matrices"] in (shape, ""):
-                epochs, errors = lines.setdefault(row["solver"], ([], []))
-                epochs.append(row["epoch"])
-                errors.append(row["test_error"])
-        found[shape] = lines
-    return found
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ from _style_images import (
     write,
 )
 from _style_sheet import sheet
-from _train import argument_parser, bar, prepare
+from _train import add_plans, argument_parser, bar, completed, prepare
 from _transfer import EPS, distances, similarity, stylised, wct
 from _vgg import LEVELS, WEIGHTS, pretrained, random_encoder
 
@@ -117,10 +117,10 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(arguments) -> argparse.Namespace:
     """The command line, completed by its plan."""
     parser = argument_parser(NAME, __doc__)
+    add_plans(parser, PLANS, "reduced")
     add = parser.add_argument
     add("content", nargs="?", help="a picture of your own")
     add("style", nargs="?", help="whose style it is given")
-    add("--plan", choices=[name for name in PLANS if name != "smoke"])
     add("--solver", nargs="+", choices=SOLVERS)
     add("--groups", nargs="+", type=int, help="of channels, at every level")
     add("--alpha", type=float, default=0.6, help="1 for features of the style alone")
@@ -139,13 +139,9 @@ def parse(arguments) -> argparse.Namespace:
         options.decoders = options.decoders or default / "decoders"
         if options.out == default:
             options.out = Path("out.png")
-    options.plan = "smoke" if options.smoke else options.plan or "reduced"
     options.solver = options.solver or (["bed"] if options.content else [*SOLVERS])
-    for name, value in PLANS[options.plan].items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
     options.decoders = options.decoders or options.out / "decoders"
-    return options
+    return completed(options, PLANS)
 
 
 def plan(options) -> Plan:
