@@ -46,9 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     harness.add_arguments(parser)
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    options = harness.completed(parser.parse_args(arguments))
-    base, chosen = options.out, parser.parse_args(arguments).out
-    base = chosen if chosen else base.parent
+    given = parser.parse_args(arguments)
+    chosen = given.out
+    options = harness.completed(given)
+    base = chosen or options.out.parent
     options.out = base / options.device
     failed = [] if options.report else measured(options)
     path = base / "REPRODUCTION.md"

@@ -16,7 +16,6 @@ end of a batch, that a warp waits for its longest chain, and that launches of tw
 may overlap: ratios say more than rates do.
 """
 
-import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +24,7 @@ import machine_code
 import numpy as np
 from machine_code import Code, count, cycles, loops, roots
 
+from bed.cli._table import write_table
 from bed.engines.raw_cuda._layouts import Layout, choose
 
 ARCHITECTURE = "sm_90"
@@ -281,10 +281,7 @@ def row(dtype: str, n: int) -> dict:
 def main() -> int:
     """Write the table."""
     rows = [row(dtype, n) for dtype, sizes in CASES.items() for n in sizes]
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(RESULTS, (), rows)
     return 0
 
 

@@ -1,6 +1,5 @@
 """What the tests of the applications share: runs in smoke size, killed and not."""
 
-import csv
 import importlib
 import os
 import signal
@@ -9,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from bed.cli._table import read_table
 
 FOLDER = Path(__file__).parents[1] / "scripts" / "applications"
 
@@ -20,16 +21,9 @@ def module(name: str):
     return importlib.import_module(name)
 
 
-def comments(path: Path) -> list[str]:
-    """The lines above a table."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.startswith("#")]
-
-
 def rows(path: Path) -> list[dict[str, str]]:
     """Of a table."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    return read_table(path)[1]
 
 
 def without_times(path: Path) -> list[dict[str, str]]:

@@ -4,7 +4,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from application_runs import comments, killed_and_run_again, module, rows, without_times
+from application_runs import killed_and_run_again, module, rows, without_times
+from bed.cli._table import read_table
 
 torch = pytest.importorskip("torch")
 script = module("decorrelated_bn")
@@ -17,8 +18,7 @@ def smoke(folder, *words):
 
 def test_smoke(tmp_path, capsys):
     assert script.main(smoke(tmp_path, "--solver", "bed", "batchnorm")) == 0
-    found = rows(tmp_path / "decorrelated_bn.csv")
-    above = comments(tmp_path / "decorrelated_bn.csv")
+    above, found = read_table(tmp_path / "decorrelated_bn.csv")
     told = [(row["solver"], row["groups"], row["epoch"]) for row in found]
     assert told == [
         *(("bed", "8×8×8", epoch) for epoch in "12"),

@@ -1,10 +1,11 @@
 """What README and the documentation say was measured is what scripts/results has."""
 
-import csv
 import re
 from pathlib import Path
 
 import pytest
+
+from bed.cli._table import read_table
 
 ROOT = Path(__file__).parents[1]
 SOLVERS = ("bed", "torch_eigh", "torch_svd", "reference")
@@ -12,8 +13,7 @@ SOLVERS = ("bed", "torch_eigh", "torch_svd", "reference")
 
 def results(name):
     """Lines of a table by the names of its columns."""
-    text = (ROOT / "scripts" / "results" / f"{name}.csv").read_text("utf-8")
-    return list(csv.DictReader(x for x in text.splitlines() if not x.startswith("#")))
+    return read_table(ROOT / "scripts" / "results" / f"{name}.csv")[1]
 
 
 def page(name):

@@ -113,13 +113,17 @@ class NpyOutputs:
 
     def __init__(self, folder: Path, specs: Mapping[str, Spec]) -> None:
         self.folder, self._specs = folder, specs
+        self._headers = {name: _header(spec) for name, spec in specs.items()}
         self.paths = {name: folder / f"{name}.npy" for name in specs}
         self._files: dict[str, io.BufferedRandom] = {}
 
+    def _length(self, name: str) -> int:
+        """Bytes of a file."""
+        return len(self._headers[name]) + self._specs[name].nbytes
+
     def prepare(self) -> None:
         for name, path in self.paths.items():
-            header = _header(self._specs[name])
-            length = len(header) + self._specs[name].nbytes
+            header, length = self._headers[name], self._length(name)
             with path.open("wb") as file:
                 file.write(header)
                 file.flush()
@@ -127,8 +131,7 @@ class NpyOutputs:
 
     def open(self) -> None:
         for name, path in self.paths.items():
-            header = _header(self._specs[name])
-            length = len(header) + self._specs[name].nbytes
+            header, length = self._headers[name], self._length(name)
             if not path.is_file():
                 raise ValueError(f"{path} was begun, and is gone")
             file = self._files[name] = path.open("r+b")
@@ -143,17 +146,15 @@ class NpyOutputs:
         for name, x in results.items():
             file = self._files[name]
             each = x.nbytes // len(x)
-            file.seek(len(_header(self._specs[name])) + start * each)
+            file.seek(len(self._headers[name]) + start * each)
             file.write(np.ascontiguousarray(x).data if x.size else b"")
             file.flush()
             os.fsync(file.fileno())
 
     def status(self, start: int, stop: int) -> np.ndarray:
-        spec, file = self._specs["status"], self._files["status"]
-        file.seek(len(_header(spec)) + start * spec.dtype.itemsize)
-        return np.frombuffer(
-            file.read((stop - start) * spec.dtype.itemsize), spec.dtype
-        )
+        dtype, file = self._specs["status"].dtype, self._files["status"]
+        file.seek(len(self._headers["status"]) + start * dtype.itemsize)
+        return np.frombuffer(file.read((stop - start) * dtype.itemsize), dtype)
 
 
 def _header(spec: Spec) -> bytes:

@@ -45,10 +45,9 @@ def examine(
         return wrong, None
     w = w.reshape(-1, n)
     v = None if v is None else v.reshape(-1, n, n)
-    exact = None if exact is None else exact.reshape(-1, n)
     if v is None and exact is None:
         exact = np.linalg.eigvalsh(a.astype(np.result_type(a, "f8")), uplo)
-        exact = exact.reshape(-1, n)
+    exact = None if exact is None else exact.reshape(-1, n)
     if not (np.diff(w) >= 0).all():
         wrong.append(f"eigenvalues are not ascending, {where}")
     errors = measure(a.reshape(-1, n, n), w, v, exact, uplo, relative_to)

@@ -1,6 +1,5 @@
 """Tables and curves that an application leaves."""
 
-import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,7 @@ from _files import whole
 
 from bed._config import installed_versions, processor
 from bed._console import show
-from bed.cli._table import write_table
+from bed.cli._table import commit, write_table
 from bed.engines._threads import thread_count
 
 
@@ -22,31 +21,15 @@ def heading(device: str, settings: dict[str, Any]) -> list[str]:
         where = f"{torch.cuda.get_device_name(device)}; {where}"
     return [
         f"{where}, {thread_count()} threads; {', '.join(installed_versions())}",
-        f"commit {commit()}",
+        f"commit {commit(Path(__file__).parent)}",
         "; ".join(f"{name} {value}" for name, value in settings.items()),
     ]
 
 
-def commit() -> str:
-    """Of the tree that the script is in, if it is one of git."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        found = subprocess.run(
-            [*git, "describe", "--always", "--dirty", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return found.stdout.strip()
-
-
 def table(path: Path, lines: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     """Write a CSV; what a row lacks is empty."""
-    columns = dict.fromkeys(name for row in rows for name in row)
     with whole(path) as unfinished:
-        write_table(unfinished, lines, [dict.fromkeys(columns, "") | r for r in rows])
+        write_table(unfinished, lines, rows)
     show(f"wrote {path}")
 
 

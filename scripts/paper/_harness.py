@@ -1,8 +1,6 @@
 """What the scripts share: options, one thread, tables that say where they are from."""
 
 import argparse
-import csv
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from bed._config import installed_versions, no_gpu, processor
 from bed._console import ArgumentParser, progress, show
-from bed.cli._table import write_table
+from bed.cli import _table
 from bed.engines._threads import limited_to
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,10 +104,9 @@ def result(
                     for k, v in list(row.items())[:5])  # fmt: skip
             progress(f"{name}: {', '.join(told)}")
     progress("")
-    columns = dict.fromkeys(column for row in rows for column in row)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
-    write_table(unfinished, lines, [dict.fromkeys(columns, "") | row for row in rows])
+    _table.write_table(unfinished, lines, rows)
     unfinished.replace(path)
     show(f"wrote {path}")
     return read(path)
@@ -141,20 +138,11 @@ def command(name: str, options: argparse.Namespace) -> str:
 
 
 def commit() -> str:
-    """Of the tree that the scripts are in, if it is one of git.
+    """Of the tree that the scripts are in.
 
     Results do not count as changes: a run that has replaced some of them goes on.
     """
-
-    def git(*words):
-        call = ["git", "-C", str(ROOT), *words]
-        return subprocess.run(call, capture_output=True, text=True, check=True).stdout
-
-    try:
-        changed = git("status", "--porcelain", "-uno", "--", ".", ":!scripts/results")
-        return git("rev-parse", "--short", "HEAD").strip() + "-dirty" * bool(changed)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+    return _table.commit(ROOT, besides="scripts/results")
 
 
 @contextmanager
@@ -180,15 +168,13 @@ def clock_of(device: str) -> Callable[[], float]:
 
 def read(path: Path) -> list[Row]:
     """The rows of a table, with numbers where there are some."""
-    with path.open(encoding="utf-8") as file:
-        lines = [line for line in file if not line.startswith("#")]
-    return [{k: _number(x) for k, x in row.items()} for row in csv.DictReader(lines)]
+    _, rows = _table.read_table(path)
+    return [{k: _number(x) for k, x in row.items()} for row in rows]
 
 
 def comments(path: Path) -> list[str]:
     """The lines above a table."""
-    with path.open(encoding="utf-8") as file:
-        return [line[2:].rstrip("\n") for line in file if line.startswith("#")]
+    return _table.read_table(path)[0]
 
 
 def _number(text: str) -> Any:
