@@ -1,5 +1,6 @@
 """The paper measured again: its iteration to the letter, tables, and verdicts."""
 
+import argparse
 import importlib
 import subprocess
 import sys
@@ -188,6 +189,17 @@ def test_a_script_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
     assert reproduce.main(["--smoke", "--out", str(tmp_path)]) == 1
     assert "failed: average_r" in capsys.readouterr().out
     assert "| E3 |" in (tmp_path / "REPRODUCTION.md").read_text(encoding="utf-8")
+
+
+def test_the_report_that_is_committed_is_that_of_its_tables():
+    path = harness.RESULTS.parent / "REPRODUCTION.md"
+    text = path.read_text(encoding="utf-8")
+    arguments = harness.completed(
+        argparse.Namespace(device="cpu", out=None, smoke=False, seed=0)
+    )
+    assert text == reproduce.report(harness.RESULTS, arguments)
+    assert all(f"\n| {id} | " in text for id in reproduce.IDS)
+    assert "-dirty" not in text
 
 
 @pytest.mark.slow

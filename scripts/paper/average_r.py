@@ -16,7 +16,9 @@ from _printed import THRESHOLD, printed, wishart
 from bed.engines.reference import EighStats, eigh
 from bed.testing.matrices import random_hermitian
 
-FIGURE = {"x": "n", "y": "r_over_n", "line": "kind", "panel": "solver", "log": ""}
+FIGURE = {
+    "x": "n", "y": "r_over_n", "line": ("solver", "kind"), "panel": "batch", "log": "",
+}  # fmt: skip
 SIZES, BATCHES = (4, 8, 16, 24, 32, 36), (1, 512)
 
 

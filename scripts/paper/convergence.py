@@ -17,7 +17,7 @@ from bed.testing.matrices import planted
 
 FIGURE = {
     "x": "batch", "y": "iterations_over_n", "line": "shifts", "panel": "n",
-    "where": {"what": "to the end"}, "log": "xy",
+    "where": {"what": "to the end"}, "log": "x",
 }  # fmt: skip
 GAPS = (1e-1, 1e-3, 1e-5, 1e-8, 1e-11, 1e-14)
 THRESHOLDS = (1e-3, 1e-5, 1e-8, 1e-12)

@@ -6,6 +6,8 @@ python scripts/paper/draw.py [FOLDER]
 
 import argparse
 from importlib import import_module
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 from _harness import RESULTS, Row, comments, read
@@ -18,6 +20,18 @@ SCRIPTS = (
     "error_bound", "tab_computation_complexity", "tab_zca_norm", "tab_2nd_transformer",
     "tab_style_transfer",
 )  # fmt: skip
+LABELS = {
+    "peak_mib": "MiB beyond the input",
+    "iterations_over_n": "iterations / n",
+    "r_over_n": "r / n",
+    "holds": "share of matrices within the bound",
+}
+COLOURS = {
+    "bed": "black", "bed:numba_cpu": "dimgray", "bed:lapack": "darkgray",
+    "reference": "tab:red", "torch_svd": "tab:blue", "torch_eigh": "tab:green",
+    "torch_eig": "tab:orange", "numpy_eigh": "tab:purple", "cupy_eigh": "tab:olive",
+    "jax_eigh": "tab:cyan", "public_code": "tab:pink",
+}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,10 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def draw(path: Path, rows: list[Row], figure: dict) -> None:
     """Panels of lines, as the figure of a script says."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     panels = list(dict.fromkeys(row.get(figure["panel"], "") for row in rows))
-    columns = min(3, len(panels))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     lines = -(-len(panels) // columns)
     picture = Figure((1.5 + 3.4 * columns, 0.8 + 3 * lines), layout="constrained")
     axes = picture.subplots(lines, columns, squeeze=False).ravel()
@@ -53,7 +68,7 @@ def draw(path: Path, rows: list[Row], figure: dict) -> None:
     for axis, panel in zip(axes, panels, strict=False):
         _panel(axis, [r for r in rows if r.get(figure["panel"], "") == panel], figure)
         if figure["panel"]:
-            axis.set_title(f"{figure['panel']} {panel}", fontsize="medium")
+            axis.set_title(_title(figure["panel"], panel), fontsize="medium")
     entries = {
         label: handle
         for axis in axes[: len(panels)]
@@ -62,38 +77,73 @@ def draw(path: Path, rows: list[Row], figure: dict) -> None:
     picture.legend(
         entries.values(), entries, loc="outside right upper", fontsize="small"
     )
-    machine = comments(path)[0].split(";")[0]
-    picture.supxlabel(f"{figure['x']}; {machine}", fontsize="small")
-    for ending in ("png", "svg"):
-        picture.savefig(path.with_suffix(f".{ending}"), dpi=110)
+    picture.supxlabel(comments(path)[0].split(";")[0], fontsize="small")
+    # Letters as text: smaller files, in which names can be searched.
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        for ending in ("png", "svg"):
+            picture.savefig(path.with_suffix(f".{ending}"), dpi=110)
     show(f"drew {path.with_suffix('.png')} and .svg")
+
+
+def _title(name: str, panel) -> str:
+    if name == "batch" and panel == 1:
+        return "single matrices"
+    return f"{name} = {panel}" if isinstance(panel, int) else f"{panel}"
 
 
 def chosen(rows: list[Row], figure: dict) -> list[Row]:
     """Rows that the figure shows: of its kind, with numbers that its axes have."""
     wanted = figure.get("where", {}).items()
+    found = [row for row in rows if all(row[name] == x for name, x in wanted)]
     return [
         row
-        for row in rows
-        if all(row[name] == x for name, x in wanted)
-        and "" not in (row[figure["x"]], row[figure["y"]])
-        and all(row[figure[direction]] > 0 for direction in figure["log"])
+        for row in found
+        if "" not in (row[x := _x(row, figure)], row[figure["y"]])
+        and all(row[{"x": x, "y": figure["y"]}[axis]] > 0 for axis in figure["log"])
     ]
 
 
+def _x(row: Row, figure: dict) -> str:
+    """The column along the axis, which may differ from panel to panel."""
+    x = figure["x"]
+    return x[row[figure["panel"]]] if isinstance(x, dict) else x
+
+
 def _panel(axis, rows: list[Row], figure: dict) -> None:
-    names = sorted({str(row[figure["line"]]) for row in rows})
-    for name in names:
+    x, y = _x(rows[0], figure), figure["y"]
+    names = [_name(row, figure) for row in rows]
+    for name in sorted(set(names)):
         points = sorted(
-            (row[figure["x"]], row[figure["y"]])
-            for row in rows
-            if str(row[figure["line"]]) == name
+            (row[x], row[y]) for row, of in zip(rows, names, strict=True) if of == name
         )
-        axis.plot(*zip(*points, strict=True), marker=".", label=name)
+        axis.plot(*zip(*points, strict=True), marker=".", label=name, **_style(name))
     for direction in figure["log"]:
         getattr(axis, f"set_{direction}scale")("log")
-    axis.set_ylabel(figure["y"])
+    if x == "n":
+        # Few sizes, with names of their own rather than powers of ten.
+        sizes = sorted({row[x] for row in rows})
+        apart = [n for n, after in pairwise([*sizes, inf]) if after > 1.2 * n]
+        axis.set_xticks(apart if len(sizes) < 8 else sizes[3::4], minor=False)
+        axis.set_xticks([], minor=True)
+        axis.xaxis.set_major_formatter("{x:.0f}")
+    axis.set_xlabel(x)
+    axis.set_ylabel(LABELS.get(y, y))
     axis.grid(alpha=0.3)
+
+
+def _name(row: Row, figure: dict) -> str:
+    columns = figure["line"]
+    columns = [columns] if isinstance(columns, str) else columns
+    return ", ".join(str(row[name]) for name in columns)
+
+
+def _style(name: str) -> dict:
+    """Solvers look alike in all figures, loops over matrices like the batched call."""
+    batched = name.removesuffix("_loop")
+    if batched not in COLOURS:
+        return {"linestyle": "--"}
+    style = "-" if batched == name else ":"
+    return {"color": COLOURS[batched], "linestyle": style}
 
 
 if __name__ == "__main__":

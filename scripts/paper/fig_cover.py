@@ -13,7 +13,10 @@ from _baselines import SOLVERS, solvers
 from _harness import Claim, Row, main, span, verdict
 from _timing import faster, ratios, timed
 
-FIGURE = {"x": "batch", "y": "ms", "line": "solver", "panel": "part", "log": "xy"}
+FIGURE = {
+    "x": {"left": "batch", "right": "n"}, "y": "ms", "line": "solver",
+    "panel": "part", "log": "xy",
+}  # fmt: skip
 SIZES = (4, 8, 16, 24, 32, 36)
 
 

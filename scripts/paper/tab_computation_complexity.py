@@ -160,8 +160,8 @@ def claims(rows: list[Row]) -> Iterator[Claim]:
         "A1",
         "the sums of the table follow from its rows",
         "four sums",
-        f"not that of: {', '.join(wrong) or 'none'}; at n = 32, r = 3n/4, m = 4 it is "
-        f"{at_32['printed']:.3g}, its rows are {at_32['operations']:.3g}",
+        f"sums that do not: {', '.join(wrong) or 'none'}; at n = 32, r = 3n/4, m = 4 "
+        f"that is {at_32['printed']:.3g}, and its rows are {at_32['operations']:.3g}",
         verdict(not wrong),
         "The sum for the vectors has 3/2 for 2/3 and wrong terms in 1/m.",
     )
