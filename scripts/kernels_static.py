@@ -30,7 +30,9 @@ from bed.engines.raw_cuda import _layouts, _spectral_layouts
 from bed.engines.raw_cuda._layouts import Layout
 from bed.engines.raw_cuda._module import OPTIONS, source
 
-ARCHITECTURES = ("sm_80", "sm_90")
+# Those that the kernels were designed for come first.
+ARCHITECTURES = ("sm_80", "sm_90", "sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
+MODELLED = ARCHITECTURES[:2]
 DTYPES = ("float32", "float64", "complex64", "complex128")
 NAN = float("nan")
 RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
@@ -40,12 +42,15 @@ RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
 CUPYS_OPTIONS = ("--device-as-default-execution-space",)
 FLUSH = "-ftz=true"
 
-# Of a multiprocessor of both architectures: four partitions of 16384 registers, given
-# out in units of 8 a thread, and the shared memory all blocks together may have.
+# Of a multiprocessor of all of them: four partitions of 16384 registers, given out in
+# units of 8 a thread.
 REGISTERS_OF_PARTITION, REGISTER_UNIT, PARTITIONS = 16384, 8, 4
-SHARED_BYTES = {"sm_80": 164 * 1024, "sm_90": 228 * 1024}
-SHARED_RESERVED = 1024  # bytes of every block
-MAX_WARPS = 64
+# Shared memory that all blocks together may have, in KiB, and their warps: CUDA
+# Programming Guide, "Technical Specifications per Compute Capability".
+SHARED_KIB = {75: 64, 80: 164, 86: 100, 89: 100, 90: 228, 100: 228, 120: 100}
+SHARED_BYTES = {f"sm_{key}": 1024 * kib for key, kib in SHARED_KIB.items()}
+SHARED_RESERVED = 1024  # bytes of every block, from sm_80 on
+MAX_WARPS = {"sm_75": 32, "sm_86": 48, "sm_89": 48, "sm_120": 48}  # of others 64
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,9 @@ def resident_blocks(layout: Layout, compiled: Compiled, architecture: str) -> in
     registers = -(-compiled.registers // REGISTER_UNIT) * REGISTER_UNIT
     per_partition = REGISTERS_OF_PARTITION // (32 * registers)
     by_registers = per_partition * PARTITIONS // warps
-    by_shared = SHARED_BYTES[architecture] // (layout.shared + SHARED_RESERVED)
-    return min(by_registers, by_shared, MAX_WARPS // warps)
+    reserved = 0 if architecture == "sm_75" else SHARED_RESERVED
+    by_shared = SHARED_BYTES[architecture] // (layout.shared + reserved)
+    return min(by_registers, by_shared, MAX_WARPS.get(architecture, 64) // warps)
 
 
 @dataclass(frozen=True)
@@ -209,7 +215,7 @@ def row(layout: Layout, dtype: str, architecture: str) -> dict:
         "blocks_per_sm": resident_blocks(layout, compiled, architecture),
         "apply_step": _written(steps.applying),
         "chain_step": _written(steps.finding),
-        "chain_cycles": _written(steps.cycles),
+        "chain_cycles": _written(steps.cycles if architecture in MODELLED else NAN),
         "load_element": _written(loaded),
         "store_element": _written(stored),
         "nvrtc": "{}.{}".format(*max(compilers())),

@@ -204,6 +204,7 @@ def test_sweep_step_is_short(static):
     assert per_four <= 40
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype, most", [("f4", 69), ("f8", 195)])
 def test_chain_is_short(static, dtype, most, architecture):
@@ -218,16 +219,45 @@ def test_chain_is_short(static, dtype, most, architecture):
     assert static.sweep_steps(layout, instructions).cycles <= most
 
 
-def test_table_is_complete(static):
-    """scripts/results/kernels_static.csv has a line for every kernel there is."""
+@pytest.fixture(scope="module")
+def table(static):
+    """scripts/results/kernels_static.csv, by kernel and architecture."""
     with static.RESULTS.open() as file:
-        written = {(row["kernel"], row["arch"]) for row in csv.DictReader(file)}
-    expected = {
+        return {(row["kernel"], row["arch"]): row for row in csv.DictReader(file)}
+
+
+def test_table_is_complete(static, table):
+    assert set(static.ARCHITECTURES) == set(ARCHITECTURES)
+    assert set(table) == {
         (parameter.id, architecture)
         for parameter in _instantiations()
-        for architecture in static.ARCHITECTURES
+        for architecture in ARCHITECTURES
     }
-    assert written == expected
+
+
+def test_every_kernel_runs_where_the_table_says(static, table):
+    """One that no multiprocessor has room for is one that needs too much memory."""
+    for (kernel, architecture), row in table.items():
+        reserved = 0 if architecture == "sm_75" else static.SHARED_RESERVED
+        most = static.SHARED_BYTES[architecture] - reserved
+        fits = int(row["shared_bytes"]) <= most
+        assert (int(row["blocks_per_sm"]) > 0) == fits, (kernel, architecture)
+        assert fits or architecture == "sm_75", (kernel, architecture)
+        assert int(row["spill_bytes"]) <= 32, (kernel, architecture)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_table_is_what_the_compiler_says(static, table, rng, architecture):
+    """Of some of the kernels, another choice in every run."""
+    cases = list(_instantiations())
+    for k in rng.choice(len(cases), 4, replace=False):
+        (layout, dtype), row = cases[k].values, table[cases[k].id, architecture]
+        found = static.row(layout, dtype, architecture)
+        if found["nvrtc"] == row["nvrtc"]:
+            assert {name: str(x) for name, x in found.items()} == row
+        else:
+            assert abs(found["registers"] - int(row["registers"])) <= 32
 
 
 @pytest.mark.parametrize("dtype, n", [("float64", 32), ("complex64", 64)])
