@@ -6,7 +6,7 @@ from . import linalg as linalg
 from ._config import show_config
 from ._eigh import eigh, eigvalsh
 from ._eigh_list import eigh_list
-from ._explain import explain, warmup
+from ._explain import explain
 from ._extremal import eigh_extremal
 from ._funm import funm
 from ._stages import eigh_tridiagonal, tridiagonalize
@@ -21,6 +21,7 @@ from ._status import (
     TridiagonalizeResult,
 )
 from ._version import __version__
+from ._warmup import warmup
 from .matfun import (
     absm,
     clampm,

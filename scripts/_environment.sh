@@ -10,7 +10,8 @@ prepare() {
   fi
   PYTHON=$venv/bin/python
   echo "installing bed[$extras]" >&2
-  "$PYTHON" -m pip install --quiet --editable ".[$extras]"
+  # Python compiles what is imported, which is a small part of what is installed.
+  "$PYTHON" -m pip install --quiet --no-compile --editable ".[$extras]"
 }
 
 # The extra for the CUDA version that the driver supports, or nothing without a driver.

@@ -1,8 +1,9 @@
 """Fixtures: fresh seeds, and every engine that runs here."""
 
 import os
+import random
 import secrets
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +31,8 @@ def pytest_collection_modifyitems(items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
     reason = no_gpu()
-    cases = Counter()  # of every sweep, so far
+    sweeps = defaultdict(list)
     for item in items:
-        if sweep := item.get_closest_marker("sweep"):
-            case = SEED + cases[item.function]
-            cases[item.function] += 1
-            if case % sweep.args[0]:
-                item.add_marker("slow")
         options = item.callspec.params if hasattr(item, "callspec") else {}
         engines = {str(options.get(name)) for name in ("driver", "steady_driver")}
         n = options.get("n")
@@ -47,6 +43,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker("gpu")
         if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
+        elif item.get_closest_marker("sweep") and not item.get_closest_marker("slow"):
+            sweeps[item.function].append(item)
+    for cases in sweeps.values():
+        step = cases[0].get_closest_marker("sweep").args[0]
+        chosen = random.Random(f"{SEED} {cases[0].nodeid}")
+        for item in chosen.sample(cases, len(cases) - -(-len(cases) // step)):
+            item.add_marker("slow")
 
 
 def pytest_report_header():
@@ -99,7 +102,8 @@ def _compiled():
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     dtypes = ["f4", "c16", "f8", "c8"]  # two and two take about as long
     first = (2 * worker + worker // 2) % len(dtypes)
-    bed.warmup(dtype=dtypes[first:] + dtypes[:first])
+    for dtype in dtypes[first:] + dtypes[:first]:
+        bed.warmup(dtype=dtype)  # one by one, so that no other process is started
 
 
 @pytest.fixture

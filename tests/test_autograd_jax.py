@@ -164,6 +164,7 @@ def test_second_derivatives(rng):
             np.testing.assert_allclose(h, expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_are_differentiated_exactly_where_all_coincide(dtype):
     a = jnp.eye(4, dtype=dtype)
@@ -174,6 +175,7 @@ def test_values_are_differentiated_exactly_where_all_coincide(dtype):
     assert all(np.isfinite(x).all() for x in jacobian)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("gap", [0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3])
 def test_top_projector_beside_a_repeated_eigenvalue(rng, dtype, gap):

@@ -26,7 +26,7 @@ def _relative_to(driver):
     return "spectral" if driver in SPECTRAL else "entry"
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_zoo(driver, rng, n, dtype):

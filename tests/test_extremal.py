@@ -117,6 +117,7 @@ def test_order_and_bounds_of_eigenvalues(driver, rng):
     np.testing.assert_allclose(largest, w[0, 0, -1:], atol=1e-13)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bits_do_not_depend_on_position_batch_or_threads(
     steady_driver, rng, monkeypatch, dtype

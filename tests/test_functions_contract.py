@@ -48,7 +48,7 @@ def steady_driver(request):
     return request.param
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "n", [*SIZES, *(pytest.param(n, marks=pytest.mark.slow) for n in MORE_SIZES)]
@@ -110,6 +110,7 @@ def test_only_the_triangle_that_is_read_counts(driver, rng, dtype):
     assert_same_bits(call(driver, "spectral", half, "L", SQRT), expected)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 6, 20])
 def test_floor(driver, rng, n, dtype):
@@ -133,6 +134,7 @@ def test_floor(driver, rng, n, dtype):
         assert_close(gradient, exact, size, function)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_slope_that_overflows_below_the_floor(driver, rng, dtype):
     """It is not used there: zero times infinity is NaN."""
@@ -206,6 +208,7 @@ def _by_columns(x):
     return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_strides_do_not_matter(driver, rng, dtype):
     n, batch = 21, 5
@@ -226,6 +229,7 @@ def test_strides_do_not_matter(driver, rng, dtype):
             assert_same_bits(call(driver, name, *strided), expected)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 4, 11, 33])
 def test_given_differences_and_the_gradient_of_eigh(driver, rng, n, dtype, batch=6):

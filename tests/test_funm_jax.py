@@ -54,6 +54,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("dtype", DOUBLE)
 def test_what_is_known_by_name_comes_out(rng, given, dtype):
@@ -168,6 +169,7 @@ def test_status_of_values(rng):
         _funm(a, jnp.log, check=True)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "f4", "c8", "i4"])
 def test_other_dtypes(dtype):
     a = jnp.asarray([[2, 1], [1, 3]]).astype(dtype)

@@ -53,6 +53,7 @@ def _expected(x, loss, gradient, degree):
         return eigh_vjp(w, v, *gradients, **options)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("degree", [0, 9, 40])
 def test_each_gradient_is_the_one_asked_for(rng, losses, gradient, degree):

@@ -50,6 +50,7 @@ LAYERS = {
     "_explain": 8,
     "_extremal": 8,
     "_stages": 8,
+    "_warmup": 8,
     "matfun": 8,
     "_eigh_list": 9,
     "_funm": 9,

@@ -65,6 +65,7 @@ def test_first_and_second_derivatives(name, spectrum, dtype):
     torch.autograd.gradgradcheck(f, a, atol=1e-4)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", ["sqrtm", "expm", "powm", "funm"])
 def test_modes_in_one_another(name):
     a = with_eigenvalues((1, 1, 2)).requires_grad_()
@@ -202,6 +203,7 @@ def test_autocast_stays_out_of_the_products():
     assert_same_bits(found.numpy(), expected.numpy())
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", sorted(NAMED.keys() - {"funm"}))
 def test_a_compiled_program(name):
     a = with_eigenvalues((0.5, 1, 2), signs=name in ("absm", "signm"))

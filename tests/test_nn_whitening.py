@@ -124,6 +124,7 @@ def dead(rng):
     return x
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kind", ["any", "repeated", "dead"])
 def test_gradients_of_the_layer(rng, kind, training):

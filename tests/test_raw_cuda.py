@@ -274,6 +274,7 @@ def test_a_race_in_the_kernels_is_seen(tmp_path, rng):
         assert not is_right(tmp_path), f"barrier at {start}"
 
 
+@pytest.mark.sweep(4)
 @needs_emulator
 @pytest.mark.parametrize("eigenvectors", [True, False])
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def test_eigenvalues_do_not_depend_on_the_round(monkeypatch, rng, n, dtype):
     assert_eigh(a, w, exact=np.linalg.eigvalsh(a.astype("c16")))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2, 3, 5, 18, 35])
 def test_a_block_for_each_matrix(monkeypatch, rng, n, dtype):

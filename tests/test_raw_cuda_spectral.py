@@ -49,7 +49,7 @@ def run(name, *arguments, **options):
 # --- values -----------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_values_and_gradients(rng, n, dtype):
@@ -64,6 +64,7 @@ def test_values_and_gradients(rng, n, dtype):
         assert_values_and_gradients(rng, product, vjp, w, v, function)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_gradients_of_the_decomposition(rng, n, dtype):

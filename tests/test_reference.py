@@ -239,6 +239,7 @@ def test_empty_batch():
     assert (w.dtype, v.dtype, status.dtype) == ("f4", "c8", "i4")
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 24])
 def test_torch_tensors_stay_torch_tensors(rng, n, dtype):

@@ -129,6 +129,7 @@ TRANSFORMS = {
 MAPPED = {"vmap", "vmap grad", "hessian"}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("tracer", ["make_fx real", "make_fx fake", "compile"])
 def test_a_transform_inside_a_tracer(pair, tracer, transform):

@@ -85,6 +85,7 @@ def test_other_dtypes_are_converted_before(rng, dtype, x64):
     )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
 def test_derivatives(rng, dtype):
     a = jnp.asarray(planted(rng, np.arange(4) + rng.random((3, 4)) / 2, dtype))

@@ -1,0 +1,165 @@
+"""Other processes compile some of the dtypes, where there are cores for it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import bed
+from bed import _warmup
+
+FOUR = ("float32", "float64", "complex64", "complex128")
+
+
+class Process:
+    """Stands in for one that was started."""
+
+    def __init__(self, code, hangs=False):
+        self.code, self._hangs = code, hangs
+        self.told = []
+
+    def wait(self, timeout=None):
+        self.told.append(("wait", timeout))
+        if self._hangs and timeout is not None:
+            raise subprocess.TimeoutExpired("python", timeout)
+
+    def kill(self):
+        self.told.append(("kill", None))
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Processes that were asked for, on three cores, where all has to be compiled."""
+    found = []
+    monkeypatch.setattr(
+        _warmup, "_started", lambda code: found.append(Process(code)) or found[-1]
+    )
+    monkeypatch.setattr(_warmup, "thread_count", lambda: 3)
+    monkeypatch.setattr(_warmup, "COMPILED_SECONDS", -1)
+    return found
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Dtypes, in the order in which they are compiled here."""
+    names = []
+    monkeypatch.setattr(
+        _warmup, "_compile", lambda dtype, device, **options: names.append(dtype.name)
+    )
+    return names
+
+
+def test_dtypes_are_shared(started, compiled):
+    bed.warmup(5, functions=True)
+    options = "**{'n': 5, 'driver': 'auto', 'functions': True}"
+    assert [process.code for process in started] == [
+        f"import bed; bed.warmup(dtype=['{name}'], {options})"
+        for name in ("complex64", "complex128")
+    ]
+    assert compiled[:2] == ["float32", "float64"]
+    assert sorted(compiled[2:]) == sorted(FOUR[1:]), (
+        "all are read, or compiled after all"
+    )
+    for process in started:
+        assert process.told[0] == ("wait", _warmup.HELP_SECONDS)
+        assert ("kill", None) in process.told
+
+
+@pytest.mark.parametrize("dtype", ["f4", ("f4", "f2"), ("f4", "f8"), ()])
+def test_what_cannot_be_shared_is_not(started, compiled, dtype):
+    bed.warmup(dtype=dtype)
+    assert started == []
+    assert set(compiled) <= {"float32", "float64"}
+
+
+def test_nobody_helps_where_nothing_was_compiled(started, compiled, monkeypatch):
+    monkeypatch.setattr(_warmup, "COMPILED_SECONDS", 60)
+    bed.warmup()
+    assert started == [] and set(compiled) == set(FOUR)
+
+
+def test_nobody_helps_on_one_core(started, compiled, monkeypatch):
+    monkeypatch.setattr(_warmup, "thread_count", lambda: 1)
+    bed.warmup()
+    assert started == [] and set(compiled) == set(FOUR)
+
+
+@pytest.mark.parametrize("executable", ["", None, "/usr/bin/blender", "python3"])
+def test_a_program_with_python_inside_does_not_start_itself(
+    started, compiled, monkeypatch, executable
+):
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(sys, "frozen", executable == "python3", raising=False)
+    bed.warmup()
+    assert started == [] and set(compiled) == set(FOUR)
+
+
+def test_without_processes_all_is_compiled_here(started, compiled, monkeypatch):
+    def refused(code):
+        raise PermissionError("no more processes")
+
+    monkeypatch.setattr(_warmup, "_started", refused)
+    bed.warmup()
+    assert set(compiled) == set(FOUR)
+
+
+def test_one_that_hangs_is_ended(compiled, started, monkeypatch):
+    hanging = []
+    monkeypatch.setattr(
+        _warmup,
+        "_started",
+        lambda code: hanging.append(Process(code, True)) or hanging[-1],
+    )
+    bed.warmup()
+    assert len(hanging) == 2
+    assert all(("kill", None) in process.told for process in hanging)
+    assert set(compiled) == set(FOUR)
+
+
+def test_an_interrupt_ends_them(started, monkeypatch):
+    def interrupted(dtype, device, **options):
+        if dtype == "f8":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_warmup, "_compile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bed.warmup()
+    assert len(started) == 2
+    assert all(process.told == [("kill", None), ("wait", None)] for process in started)
+
+
+def test_a_helper_finds_this_package_and_is_silent(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    code = f"import bed; print(bed); assert bed.__file__ == {bed.__file__!r}"
+    assert _warmup._started(code).wait(60) == 0
+    assert _warmup._started("import bed; raise ValueError").wait(60) == 1
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_what_a_helper_compiles_is_found_here(tmp_path):
+    """With an empty cache: nothing is compiled twice."""
+    code = """
+import bed, bed._warmup as w
+from numba.core import event
+class Count(event.Listener):
+    def __init__(self): self.names = []
+    def on_start(self, e): self.names.append(str(e.data["dispatcher"].py_func.__name__))
+    def on_end(self, e): pass
+w.thread_count = lambda: 2
+count = Count()
+with event.install_listener("numba:compile", count):
+    with w._help([w._computed(x) for x in ("f8", "c8")], 1, {"n": 4}) as mine:
+        assert [x.name for x in mine] == ["float64"]
+    assert not count.names
+    bed.warmup(4, "c8")
+    assert not count.names, count.names
+    bed.warmup(4, "f8")
+    assert count.names
+"""
+    environment = {**_warmup.os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = str(_warmup.Path(bed.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, timeout=600
+    )
