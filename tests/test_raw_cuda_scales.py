@@ -203,10 +203,12 @@ def test_a_block_for_each_matrix(monkeypatch, rng, n, dtype):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [*range(1, 17), *range(17, 65, 3)])
-def test_the_zoo_of_most_sizes(rng, n, dtype):
-    """At one scale, on one device, of one triangle each: neighbouring n have others."""
-    tops, which = TOPS[np.finfo(dtype).dtype.itemsize], n + DTYPES.index(dtype)
-    top, device = tops[which % len(tops)], DEVICES[which % len(DEVICES)]
-    _assert_zoo(rng, n, dtype, "LU"[which // 2 % 2], top, device)
+@pytest.mark.parametrize("n", range(1, 65))
+def test_the_zoo_of_all_sizes(rng, n, dtype, uplo):
+    """At one scale and on one device each: neighbouring n have others."""
+    tops = TOPS[np.finfo(dtype).dtype.itemsize]
+    which = n + DTYPES.index(dtype) + 3 * "LU".index(uplo)
+    device = DEVICES[(which + "LU".index(uplo)) % len(DEVICES)]
+    _assert_zoo(rng, n, dtype, uplo, tops[which % len(tops)], device)
