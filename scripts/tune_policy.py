@@ -2,6 +2,10 @@
 
     python scripts/tune_policy.py                  # this machine's CPU
     python scripts/tune_policy.py --device cuda    # its GPU
+    python scripts/tune_policy.py --device cuda --report FILE.json
+
+With a report of scripts/gpu_acceptance.py nothing is measured, but its times are taken:
+those of the engines with kernels of their own beside cuSOLVER's.
 
 One thread each. The part of the table for the other device stays as it is. Times are
 compared within one run, engine against engine in turns, and only their ratios are kept.
@@ -10,6 +14,7 @@ compared within one run, engine against engine in turns, and only their ratios a
 import json
 import os
 import sys
+from collections import defaultdict
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -42,6 +47,8 @@ LARGEST_LOSS_ALONE = 2.25
 TO_BE_READ = ("reference",)
 # Beyond the sizes that are measured: blocked algorithms of the libraries.
 BEYOND = {"cpu": "lapack", "cuda": "cusolver"}
+# What a report times where fused kernels end.
+NUMBA_TIMES = ("numba_cuda", "cusolver")
 # Rounds in which every engine has its turn, and seconds after which none is begun.
 ROUNDS, ENOUGH = 15, 5.0
 
@@ -51,7 +58,27 @@ def main(arguments=None) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--n", type=int, nargs="+", default=SIZES, metavar="N")
     parser.add_argument("--output", type=Path, default=TABLE)
+    parser.add_argument("--report", type=Path, help="of a run on a GPU")
     options = parser.parse_args(arguments)
+    if options.report and options.device != "cuda":
+        parser.error("--report is of a GPU: add --device cuda")
+    if options.report:
+        measured, rows = from_report(json.loads(options.report.read_text("utf-8")))
+    else:
+        measured, rows = circumstances(options.device), by_measuring(options)
+    show(*rows)
+    rows.append(policy.Row("any", None, None, BEYOND[options.device], {}))
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    table[options.device] = {
+        "measured": measured,
+        "rows": [row._asdict() for row in rows],
+    }
+    options.output.write_text(as_text(table), encoding="utf-8")
+    return 0
+
+
+def by_measuring(options) -> list[policy.Row]:
+    """All engines of the device that are here, for every kind of call."""
     candidates = [
         engine
         for engine in engines()
@@ -66,17 +93,57 @@ def main(arguments=None) -> int:
                 (n, *fastest(candidates, n, dtype, options.device, eigenvectors))
                 for n in sorted(options.n)
             ]
-            found = merged(ratios, dtype.name, eigenvectors)
-            show(*found)
-            rows += found
-    rows.append(policy.Row("any", None, None, BEYOND[options.device], {}))
-    table = json.loads(TABLE.read_text(encoding="utf-8"))
-    table[options.device] = {
-        "measured": circumstances(options.device),
-        "rows": [row._asdict() for row in rows],
-    }
-    options.output.write_text(as_text(table), encoding="utf-8")
-    return 0
+            rows += merged(ratios, dtype.name, eigenvectors)
+    return rows
+
+
+def from_report(report) -> tuple[str, list[policy.Row]]:
+    """Where times of a report were measured, and the rows that they make.
+
+    Kinds of calls that it has no times for keep the engine with fused kernels.
+    """
+    times: dict[tuple, dict[int, dict[str, float]]] = defaultdict(dict)
+    for cell in report["timings"]:
+        peer = cell["peers"].get("cupy", {})
+        if "ms" in peer:
+            key = cell["dtype"], cell["vectors"], cell["n"]
+            found = {"raw_cuda": cell["engine_ms"], "cusolver": peer["ms"]}
+            times[key][cell["batch"]] = found
+    for part in report["parts"]:
+        for cell in (
+            part["data"].get("cells", ()) if part["name"] == "numba_times" else ()
+        ):
+            names = [name for name in NUMBA_TIMES if f"{name}_ms" in cell]
+            if len(names) == len(NUMBA_TIMES):
+                key = cell["dtype"], True, cell["n"]
+                times[key][cell["batch"]] = {x: cell[f"{x}_ms"] for x in names}
+    rows = []
+    for dtype in DTYPES:
+        for eigenvectors in (True, False):
+            ratios = [
+                (n, *chosen(*_together_and_alone(by_batch)))
+                for (name, wanted, n), by_batch in sorted(times.items())
+                if (name, wanted) == (dtype.name, eigenvectors)
+            ]
+            rows += merged(ratios, dtype.name, eigenvectors)
+    rows.append(policy.Row("any", None, engines_max("raw_cuda"), "raw_cuda", {}))
+    facts = report["environment"]
+    versions = ", ".join(
+        f"{x} {facts[x]}" for x in ("cupy", "numba-cuda") if x in facts
+    )
+    command = "python scripts/gpu_acceptance.py"
+    return f"{facts['device']}; {versions}; {report['date']}; {command}", rows
+
+
+def _together_and_alone(by_batch) -> tuple[dict[str, float], dict[str, float]]:
+    """Times of the largest batch, and of one matrix or else the same."""
+    together = by_batch[max(by_batch)]
+    return dict(together), by_batch.get(1, together)
+
+
+def engines_max(name: str) -> int | None:
+    """The largest size that an engine takes."""
+    return next(engine.max_n for engine in engines() if engine.name == name)
 
 
 def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
@@ -89,6 +156,11 @@ def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
     together = times(taking, a, device, eigenvectors)
     alone = times(taking, a[:1], device, eigenvectors)
     progress("")
+    return chosen(together, alone)
+
+
+def chosen(together, alone) -> tuple[str, float]:
+    """Of times of a batch and of one matrix: the engine, and by what it is faster."""
     allowed = LARGEST_LOSS_ALONE * min(alone.values())
     name = min((x for x in together if alone[x] <= allowed), key=together.get)
     best = together.pop(name)

@@ -1,6 +1,7 @@
 """scripts/tune_policy.py measures engines and writes the table that bed reads."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -75,3 +76,53 @@ def test_an_engine_that_is_slow_alone_is_not_chosen(tune_policy, monkeypatch):
     assert tune_policy.fastest(*arguments) == ("lapack", 1 / 1.5)
     seconds["numba_cpu"][1] = 2.2
     assert tune_policy.fastest(*arguments) == ("numba_cpu", 1.5)
+
+
+def test_a_report_of_a_gpu_makes_a_table(tune_policy, tmp_path, monkeypatch):
+    """Fused kernels where they are faster, and no engine that is slow alone."""
+
+    def cell(n, batch, ours, theirs, dtype="float32", vectors=True):
+        peers = {"cupy": {"ms": theirs} if theirs else {"note": "fails"}}
+        return {"dtype": dtype, "n": n, "batch": batch, "vectors": vectors,
+                "engine_ms": ours, "peers": peers}  # fmt: skip
+
+    def beyond(n, ours, theirs):
+        return {"dtype": "float32", "n": n, "batch": 4096, "numba_cuda_ms": ours,
+                "cusolver_ms": theirs}  # fmt: skip
+
+    report = {
+        "date": "2030-01-02",
+        "environment": {"device": "GPU 1", "cupy": "14.2", "numba-cuda": "0.30"},
+        "timings": [
+            cell(4, 1, 0.2, 0.4), cell(4, 1024, 1.0, 30.0), cell(8, 1024, 1.0, 2.5),
+            cell(64, 1, 3.0, 1.0), cell(64, 1024, 1.0, 1.5), cell(48, 1024, 1.0, None),
+            cell(4, 1024, 1.0, 4.0, vectors=False), cell(4, 64, 2.0, 1.0, "float64"),
+        ],
+        "parts": [
+            {"name": "compile", "data": {"kernels": 3}},
+            {"name": "numba_times", "data": {"cells": [
+                beyond(96, 1.0, 2.0), beyond(128, 3.0, 1.5),
+                {"dtype": "float32", "n": 112, "batch": 4, "cusolver_ms": 1.0},
+            ]}},
+        ],
+    }  # fmt: skip
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    words = ["--report", str(path), "--output", str(tmp_path / "table.json")]
+    with pytest.raises(SystemExit):
+        tune_policy.main(words)
+    tune_policy.main(["--device", "cuda", *words])
+    table = json.loads((tmp_path / "table.json").read_text())
+    expected = "GPU 1; cupy 14.2, numba-cuda 0.30; 2030-01-02; "
+    assert table["cuda"]["measured"].startswith(expected)
+    assert table["cpu"] == json.loads(tune_policy.TABLE.read_text())["cpu"]
+    assert [policy.Row(**row) for row in table["cuda"]["rows"]] == [
+        policy.Row("float32", True, 8, "raw_cuda", {"4": 30.0, "8": 2.5}),
+        policy.Row("float32", True, 64, "cusolver", {"64": 0.67}),
+        policy.Row("float32", True, 96, "numba_cuda", {"96": 2.0}),
+        policy.Row("float32", True, 128, "cusolver", {"128": 2.0}),
+        policy.Row("float32", False, 4, "raw_cuda", {"4": 4.0}),
+        policy.Row("float64", True, 4, "cusolver", {"4": 2.0}),
+        policy.Row("any", None, 64, "raw_cuda", {}),
+        policy.Row("any", None, None, "cusolver", {}),
+    ]
