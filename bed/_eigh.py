@@ -65,7 +65,7 @@ def eigh(
         What stands for 1/(λⱼ − λᵢ) in the derivative of the eigenvectors: ``"exact"``,
         or one of the approximations ``"taylor"``, ``"pade"``, ``"power_iteration"`` and
         ``"truncated"``, which are bounded where eigenvalues nearly coincide and wrong
-        by as much. `bed._derivative.gaps` has their formulas, bounds and errors.
+        by as much. ``bed._derivative.gaps`` has their formulas, bounds and errors.
     degree : int, optional
         Of ``"taylor"`` and ``"power_iteration"``.
     check_phase : bool, optional
@@ -86,8 +86,6 @@ def eigh(
         convergence. 3: an eigenvalue overflows the dtype and is ±inf. 5: `b` is not
         positive definite. With 1, 2 and 5 all of the matrix's eigenvalues and
         eigenvectors are NaN.
-
-    All arrays are of the library and on the device of `a`.
 
     Raises
     ------
@@ -110,6 +108,8 @@ def eigh(
 
     Notes
     -----
+    All arrays are of the library and on the device of `a`.
+
     Residual, departure from orthogonality and error of the eigenvalues stay below
     8·n·eps, relative to the largest entry of each matrix; an eigenvalue below the
     normal range is right to a step of the subnormal numbers. A matrix that fails leaves

@@ -44,8 +44,6 @@ def eigh_extremal(
         Only with ``return_info=True``; see `bed.eigh`. An overflow counts only if it is
         of one of the eigenvalues returned.
 
-    All arrays are of the library and on the device of `a`.
-
     Raises
     ------
     numpy.linalg.LinAlgError, TypeError, ImportError
@@ -60,6 +58,8 @@ def eigh_extremal(
 
     Notes
     -----
+    All arrays are of the library and on the device of `a`.
+
     Promises are those of `bed.eigh`, orthogonality within clusters included. The
     eigenvalues are the same as there up to rounding, not to the last bit. At n = 32 and
     k = 1 the engine ``"numba_cpu"`` takes less than half the time of `bed.eigh`. Where

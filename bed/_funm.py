@@ -54,7 +54,7 @@ def funm(
     -----
     Derivatives are as those of `bed.sqrtm`. f[a, b] is a quotient where the eigenvalues
     are far apart, as far as f is smooth, else the mean of f′ between them; second ones
-    likewise: see `bed._derivative.funm`. For sqrt, log, exp and tanh that has lost at
+    likewise: see ``bed._derivative.funm``. For sqrt, log, exp and tanh that has lost at
     most 131 units in the last place. f has to be smooth, and to have derivatives, also
     between the eigenvalues: at a kink no rule is right. Where f closes over tensors
     that require a gradient, they get it. In torch the matrix comes first in second

@@ -110,8 +110,6 @@ def eigh_tridiagonal(
     status : shape (...), int32
         Only with ``return_info=True``; see `bed.eigh`.
 
-    All arrays are of the library of `d`.
-
     Raises
     ------
     numpy.linalg.LinAlgError
@@ -131,6 +129,8 @@ def eigh_tridiagonal(
 
     Notes
     -----
+    All arrays are of the library of `d`.
+
     Implicit QR iteration with Wilkinson shifts and shrinkage: Song, Sebe and Wang,
     ECCV 2022, section 3.2; Golub and Van Loan, "Matrix Computations", 4th edition,
     algorithm 8.3.3. Errors stay below 8·n·eps, relative to the largest entry of each

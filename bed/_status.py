@@ -13,15 +13,15 @@ NAMED_FAILURES = 10
 class Status(IntEnum):
     """Outcome of one matrix of a batch; the numbers are part of the contract.
 
-    The comment behind a member is what holds for its eigenvalues and eigenvectors.
+    With a member stands what holds for eigenvalues and eigenvectors.
     """
 
-    OK = 0  # right to working precision
-    NOT_FINITE = 1  # all NaN
-    NO_CONVERGENCE = 2  # all NaN
-    OVERFLOW = 3  # ±inf where the value overflows, the rest is right
-    DOMAIN = 4  # of functions of matrices: all NaN
-    NOT_DEFINITE = 5  # of pairs of matrices: all NaN
+    OK = 0  #: Right to working precision.
+    NOT_FINITE = 1  #: All NaN, as an entry of the matrix is NaN or Inf.
+    NO_CONVERGENCE = 2  #: All NaN, as the QR iteration did not converge.
+    OVERFLOW = 3  #: ±inf where the value overflows, the rest is right.
+    DOMAIN = 4  #: Of functions of matrices: all NaN.
+    NOT_DEFINITE = 5  #: Of pairs of matrices: all NaN.
 
     @property
     def reason(self) -> str:

@@ -32,7 +32,7 @@ from ._files.summary import Summary
 
 __all__ = ["FUNCTIONS", "Summary", "apply", "eigh", "eigvalsh"]
 
-# What can be applied to a file.
+#: What can be applied to a file.
 FUNCTIONS = ("eigh", "eigvalsh", *_matfun.__all__)
 
 

@@ -46,9 +46,8 @@ def convert_zca(
     --------
     >>> import torch, bed.nn
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
-    >>> bed.nn.convert_zca(model, group_size=4)[1]
-    ZCAWhitening2d(8, num_groups=2, eps=1e-05, momentum=0.1, affine=True, \
-track_running_stats=True, track='whitening')
+    >>> bed.nn.convert_zca(model, group_size=4)[1].num_groups
+    2
     """
     groups = {"num_groups": num_groups, "group_size": group_size}
     return _converted("", module, where, {**groups, **options}, {})
