@@ -2,19 +2,21 @@
 """Microseconds that a call costs besides the solving, for arrays of every library.
 
     python scripts/overhead.py
+    python scripts/overhead.py --csv scripts/results/single.csv
 
 Every library's array holds the same tiny batch. The bare engine solves the array's own
 memory into outputs that are there already; what `bed.eigh` takes longer is overhead:
 opening the array, choosing, allocating, handing the results back. Runs of calls take
 turns, and medians count. Exits with 1 if the overhead for NumPy arrays, or for torch
 tensors on the CPU without gradient, is above its limit. A second table has the pieces
-of such a call, and a third one single matrices beside numpy.linalg. For calls on a GPU
-see scripts/acceptance/overhead.py.
+of such a call, and a third one, which `--csv` keeps, single matrices beside
+numpy.linalg. For calls on a GPU see scripts/acceptance/overhead.py.
 """
 
 import argparse
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from bed._dispatch.interop import library_of
 from bed._dispatch.normalize import normalize
 from bed._dispatch.policy import loaded
 from bed._status import EighResult
+from bed.cli._table import write_table
 from bed.engines._threads import thread_count
 from bed.testing.clock import in_turns
 from bed.testing.matrices import random_hermitian
@@ -43,16 +46,20 @@ def main(arguments: list[str] | None = None) -> int:
     shape = (options.batch, options.n, options.n)
     a = np.eye(options.n, dtype=options.dtype) + np.ones(shape, options.dtype)
     arrays = {name: wrap(a) for name, wrap in wraps().items()}
-    show(f"{processor()}; {', '.join(installed_versions())}")
+    machine = f"{processor()}; {', '.join(installed_versions())}"
+    medians_of = f"medians of {options.calls} runs of {RUN} calls, in µs a call"
+    show(machine)
     show(
         f"{a.dtype} {shape}; engine {bed.explain(a).engine}, {thread_count()} threads; "
-        f"medians of {options.calls} runs of {RUN} calls, in µs a call"
+        f"{medians_of}"
     )
     overhead = whole_calls(arrays, options.calls)
     show()
     pieces_of_calls(arrays, options.calls)
     show()
-    single_matrices(options.calls)
+    rows = single_matrices(options.calls)
+    if options.csv:
+        write_table(options.csv, (machine, medians_of), rows)
     show()
     limits = {"numpy": options.limit_numpy, "torch": options.limit}
     above = [verdict(name, overhead.get(name), most) for name, most in limits.items()]
@@ -70,6 +77,7 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=3)
     parser.add_argument("--n", type=int, default=3)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--csv", type=Path, help="keep the table of single matrices")
     return parser.parse_args(arguments)
 
 
@@ -96,22 +104,25 @@ def pieces_of_calls(arrays: dict, runs: int) -> None:
         show(f"{piece:24}" + "".join(f"{times[i]:10.2f}" for times in found.values()))
 
 
-def single_matrices(runs: int) -> None:
+def single_matrices(runs: int) -> list[dict]:
     """Print calls with one matrix, in double precision, beside those of NumPy."""
     rng = np.random.default_rng(0)
-    named = {}
+    named, rows = {}, []
     for name, n in SINGLE:
         a = random_hermitian(rng, (n, n), "f8")
         ours, numpys = getattr(bed, name), getattr(np.linalg, name)
-        named[f"{name}, one {n} × {n}"] = (
+        named[name, n] = (
             lambda f=ours, a=a: f(a),
             lambda f=ours, a=a: f(a, check=True),
             lambda f=numpys, a=a: f(a),
         )
     show(f"{'float64':24}{'bed':>10}{'check':>10}{'numpy':>10}{'ratio':>10}")
-    for name, (ours, checked, numpys) in medians(named, runs).items():
+    for (name, n), (ours, checked, numpys) in medians(named, runs).items():
         times = f"{ours:10.2f}{checked:10.2f}{numpys:10.2f}"
-        show(f"{name:24}{times}{numpys / ours:10.3g}")
+        show(f"{f'{name}, one {n} × {n}':24}{times}{numpys / ours:10.3g}")
+        found = {"bed_us": ours, "check_us": checked, "numpy_us": numpys}
+        rows.append({"function": name, "n": n, **found})
+    return rows
 
 
 def verdict(name: str, overhead: float | None, limit: float) -> bool:

@@ -228,11 +228,24 @@ def test_examples_in_docstrings(name):
     assert result.failed == 0
 
 
-def test_example_of_the_readme(capsys):
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    names = {}
-    exec(compile(code, "README.md", "exec"), names)
+@pytest.fixture
+def readme():
+    """The block of a section of README, and the names that it defines."""
+    text = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+
+    def run(section):
+        code = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        names = {}
+        code = re.search(r"```python\n(.*?)```", code, re.S)[1]
+        assert len(code.splitlines()) <= 11
+        exec(compile(code, "README.md", "exec"), names)
+        return names
+
+    return run
+
+
+def test_example_of_the_readme(readme, capsys):
+    names = readme("NumPy")
     assert names["w"].shape == (100_000, 8)
     assert (names["status"] == 0).all()
     whitened = names["whiten"] @ names["a"] @ names["whiten"]
@@ -243,35 +256,25 @@ def test_example_of_the_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-@pytest.mark.parametrize("library", ["torch", "jax"])
-def test_example_of_a_library_in_the_readme(library):
-    pytest.importorskip(library)
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    text = text.partition("## torch, JAX, CuPy")[2].partition("\n## ")[0]
-    (code,) = re.findall(rf"```python\n(import {library}.*?)```", text, re.S)
-    names = {}
-    exec(compile(code, "README.md", "exec"), names)
-    assert library in type(names["v"]).__module__
-    if library == "torch":
-        assert names["a"].grad.isfinite().all()
-    else:
-        np.testing.assert_allclose(names["root"] @ names["root"], names["a"], rtol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-def test_example_of_functions_in_the_readme():
+def test_example_of_torch_in_the_readme(readme):
     torch = pytest.importorskip("torch")
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    code = text.partition("## Functions of matrices")[2]
-    names = {}
-    code = re.search(r"```python\n(.*?)```", code, re.S)[1]
-    exec(compile(code, "README.md", "exec"), names)
-    gradient = (names["c"] + names["c"].mT) / 4
-    torch.testing.assert_close(names["g"], gradient, rtol=0, atol=1e-14)
+    names = readme("torch")
+    assert isinstance(names["v"], torch.Tensor)
+    assert names["a"].grad.isfinite().all()
     # Of tr exp at I: e on what is symmetric.
-    x = torch.randn(4, 4, dtype=torch.float64)
+    x = torch.randn(3, 3)
     found = torch.einsum("ijkl,kl->ij", names["hessian"], x + x.mT)
-    torch.testing.assert_close(found, np.e * (x + x.mT), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found, np.e * (x + x.mT), rtol=0, atol=1e-4)
+
+
+def test_example_of_jax_in_the_readme(readme):
+    pytest.importorskip("jax")
+    names = readme("JAX")
+    assert "jax" in type(names["v"]).__module__
+    np.testing.assert_allclose(names["root"] @ names["root"], names["a"], rtol=1e-6)
+    np.testing.assert_allclose(
+        names["slope"][:, 0, 0], 1 / names["a"][:, 0, 0], rtol=1e-5
+    )
 
 
 def test_public_functions_have_examples():

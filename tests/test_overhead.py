@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bed.cli._table import read_table
+
 SCRIPT = Path(__file__).parents[1] / "scripts" / "overhead.py"
 
 
@@ -22,8 +24,15 @@ def script():
 QUICK = ["--calls", "2", "--n", "4", "--batch", "2"]
 
 
-def test_tables(script, capsys):
-    limits = ["--limit", "1e9", "--limit-numpy", "1e9"]
+def test_tables(script, capsys, tmp_path):
+    limits = [
+        "--limit",
+        "1e9",
+        "--limit-numpy",
+        "1e9",
+        "--csv",
+        f"{tmp_path / 'x.csv'}",
+    ]
     assert script.main([*QUICK, *limits]) == 0
     text = capsys.readouterr().out
     whole, pieces, single, verdicts = (part.splitlines() for part in text.split("\n\n"))
@@ -44,6 +53,11 @@ def test_tables(script, capsys):
         assert checked > 0
         assert ratio == pytest.approx(numpys / ours, rel=0.02)
     assert single[1].startswith("eigvalsh, one 2")
+    kept = read_table(tmp_path / "x.csv")[1]
+    assert [f"{row['function']}, one {row['n']} × {row['n']}" for row in kept] == [
+        row[:24].rstrip() for row in single[1:]
+    ]
+    assert float(kept[-1]["bed_us"]) == pytest.approx(ours, rel=0.02)
     assert verdicts == [
         "limit of 1e+09 µs for numpy: kept",
         "limit of 1e+09 µs for torch: kept",
