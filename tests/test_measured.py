@@ -1,6 +1,7 @@
 """What README and the documentation say was measured is what scripts/results has."""
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -19,6 +20,9 @@ QUOTED = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
 NUMBER = re.compile(
     r"(?<![\w.-])\d[\d .,]*(?:e-?\d+)?(?:\s?(?:[%×µ]|ms|MB|GB|[a-z]+))?"
     r"|\b(?:half|third|quarter|twice|(?:two|three|four|five|six|eight|ten) times)\b"
+)
+TIME = re.compile(
+    r"\d\s?(?:ms|µs|s|%)\b|\b(?:half|third) (?:of )?the time|times as fast"
 )
 # Limits, definitions, sizes and versions: not measured. A page may say no other number.
 SAID = {
@@ -97,6 +101,14 @@ def test_no_other_number_is_said(path):
 )
 def test_measurements_are_seen(text):
     assert unfounded(f"bed {text}, n = 1 to 64 and above.", SAID["README"])
+
+
+@pytest.mark.parametrize("module", ["bed", "bed.linalg", "bed.jax", "bed.files"])
+def test_docstrings_say_no_times(module):
+    public = importlib.import_module(module)
+    for name in public.__all__:
+        text = inspect.getdoc(getattr(public, name)) or ""
+        assert not TIME.search(text), name
 
 
 def test_single_matrices_of_64_rows_are_solved_faster_by_numpy():
