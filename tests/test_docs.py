@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "scripts" / "docs"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCS = ROOT / "scripts" / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = {
@@ -47,6 +49,14 @@ def test_every_page_is_in_the_table_of_contents():
     found = {page.stem for page in DOCS.iterdir() if page.suffix in (".md", ".rst")}
     found -= {"index"}
     assert set(entries) == found
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_files_that_a_text_names_are_there(page):
+    text = page.read_text("utf-8")
+    links = [page.parent / x for x in re.findall(r"\]\(([^)#:]+)\)", text)]
+    paths = [ROOT / x for x in re.findall(r"\b(?:scripts|bed|tests)/[\w./-]*\w", text)]
+    assert [str(path) for path in links + paths if not path.exists()] == []
 
 
 # torch itself calls it, for forward mode.
