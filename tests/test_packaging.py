@@ -143,7 +143,7 @@ def test_requirements_have_a_solution_on_python_3_10(setup_cfg):
                 assert each.marker.evaluate({"python_version": "3.11"})
             if each.name == "torch":  # 2.4 has no CustomOpDef.register_vmap
                 assert not each.specifier.contains("2.4.1"), extra
-    assert found == 6
+    assert found == 8
 
 
 def test_classifiers(setup_cfg):
