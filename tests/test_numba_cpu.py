@@ -20,9 +20,18 @@ from bed.engines.numba_cpu._memory import free
 from bed.engines.numba_cpu._store import judge, store_status
 from bed.engines.numba_cpu._vector_array import as_rows
 from bed.engines.numba_cpu._workspace import workspace
-from bed.engines.numba_cpu.back_transform import _apply, back_transform
+from bed.engines.numba_cpu.back_transform import (
+    _apply,
+    _reflect_two,
+    back_transform,
+    multiply,
+)
 from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
-from bed.engines.numba_cpu.tridiagonalize import _multiply, _rank_2_update
+from bed.engines.numba_cpu.tridiagonalize import (
+    _multiply,
+    _rank_2_update,
+    _update_and_multiply,
+)
 from bed.engines.numba_cpu.tridiagonalize import tridiagonalize as reduce_block
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import (
@@ -33,7 +42,14 @@ from bed.testing.matrices import (
 )
 
 # Functions of the inner loops, which are compiled for every dtype and width.
-INNER = (_rotate_rows, _multiply, _rank_2_update, _apply)
+INNER = (
+    _rotate_rows,
+    _multiply,
+    _rank_2_update,
+    _update_and_multiply,
+    _apply,
+    _reflect_two,
+)
 
 
 def _lanes(dtype):
@@ -109,7 +125,7 @@ def test_iteration_that_cannot_converge_says_so(n):
         n = d.shape[1]
         work, memory = workspace(n, d, d, 32)
         load_tridiagonal(as_rows(d), as_rows(e), n, 0, len(d), work)
-        qr_iteration(work.d, work.e, n, work.z, len(d) - 3, work.c, work.s, const)
+        qr_iteration(work.d, work.e, n, work.z, len(d) - 3, n, work.c, work.s, const)
         finite = work.d[0] == work.d[0]
         judge(work.d, work.e, n, finite | ~finite, work.code, const)
         store_status(work, 0, len(d), as_rows(status))
@@ -134,12 +150,14 @@ def _inner_loops():
         few, memory_of_few = workspace(n, a, d, NARROW)
         if n > 0:  # never, but the compiler does not know
             return 0
-        reduce_block(work.matrix, n, 0, work.d, work.e, work.tau, work.p, work.q, const)
-        reduce_block(few.matrix, n, 0, few.d, few.e, few.tau, few.p, few.q, const)
+        reduce_block(work.matrix, n, 0, work.d, work.e, work.tau, work.scratch, const)
+        reduce_block(few.matrix, n, 0, few.d, few.e, few.tau, few.scratch, const)
         back_transform(work.matrix, n, 0, work.tau, const)
         back_transform(few.matrix, n, 0, few.tau, const)
-        qr_iteration(work.d, work.e, n, work.z, n, work.c, work.s, const)
-        qr_iteration(few.d, few.e, n, few.z, n, few.c, few.s, const)
+        multiply(work.matrix, work.z, work.matrix, n, 0, work.tau, const)
+        multiply(few.matrix, few.z, few.matrix, n, 0, few.tau, const)
+        qr_iteration(work.d, work.e, n, work.z, n, n, work.c, work.s, const)
+        qr_iteration(few.d, few.e, n, few.z, n, n, few.c, few.s, const)
         free(memory)
         free(memory_of_few)
         return 1

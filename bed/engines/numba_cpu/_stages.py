@@ -97,7 +97,7 @@ def _tridiagonalize_block(start, count, arrays, work, const):
     load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
     reduce_block(
-        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
+        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
     )
     back_transform(work.matrix, n, work.reflectors, work.tau, const)
     keep_order(work.order, n)
@@ -108,7 +108,7 @@ def _tridiagonalize_block(start, count, arrays, work, const):
     fill_lost(work.z, n, planes * n, lost)
     store_rows(work, work.d_at, n, start, count, d)
     store_rows(work, work.e_at, n - 1, start, count, e)
-    store_vectors(work, n, start, count, q, const)
+    store_vectors(work, 0, n, start, count, q, const)
 
 
 @kernel
@@ -121,7 +121,13 @@ def _eigh_tridiagonal_block(start, count, arrays, work, const):
         for i in range(n):
             for j in range(n):
                 work.z[i, j] = const.one if i == j else const.zero
-    diagonalize(n, start, count, scaling, (has_v, w, v, status), work, const)
+    columns = work.columns if has_v else 0
+    lost = diagonalize(
+        n, start, count, scaling, work.z, columns, 0, w, status, work, const
+    )
+    if has_v:
+        fill_lost(work.z, n, n, lost)
+        store_vectors(work, 0, n, start, count, v, const)
 
 
 def _build_tridiagonalize(width):

@@ -129,30 +129,33 @@ def store_triangles(work, n, start, count, upper, lower, has_lower, const):
 
 
 @kernel
-def store_vectors(work, n, start, count, v, const):
-    """Rows of Qᵀ, in the order noted, to columns of `v` (batch, n, n)."""
+def store_vectors(work, at, n, start, count, v, const):
+    """Rows of numbers, in the order noted, to columns of `v` (batch, n, n).
+
+    They are `work.row` numbers long, and begin at vector `at`.
+    """
     planes, floats, source, zero = work.planes, work.floats, work.source, const.zero
     for j in range(n):
         for lane in range(count):
             row = np.int32(floats[work.order_at + j, lane])
-            source[j, lane] = row * np.int32(work.row * planes)
+            source[j, lane] = np.int32(at) + row * np.int32(work.row * planes)
     if n <= SMALL:
         for i in range(n):
             for j in range(n):
                 to = (i * n + j) * planes
                 for lane in range(count):
-                    at = source[j, lane] + i * planes
-                    v[start + lane, to] = floats[at, lane] + zero
+                    number = source[j, lane] + i * planes
+                    v[start + lane, to] = floats[number, lane] + zero
                     if planes == 2:
-                        v[start + lane, to + 1] = floats[at + 1, lane] + zero
+                        v[start + lane, to + 1] = floats[number + 1, lane] + zero
     else:
         for i in range(n):
             for lane in range(count):
                 for j in range(n):
-                    at, to = source[j, lane] + i * planes, (i * n + j) * planes
-                    v[start + lane, to] = floats[at, lane] + zero
+                    number, to = source[j, lane] + i * planes, (i * n + j) * planes
+                    v[start + lane, to] = floats[number, lane] + zero
                     if planes == 2:
-                        v[start + lane, to + 1] = floats[at + 1, lane] + zero
+                        v[start + lane, to + 1] = floats[number + 1, lane] + zero
 
 
 @kernel

@@ -33,7 +33,7 @@ class Workspace(NamedTuple):
     z: VectorArray  # the same as (n, planes·row) vectors
     tau: VectorArray  # (n,) numbers
     p: VectorArray
-    q: VectorArray
+    scratch: tuple  # of three like it, of which it is one
     d: VectorArray  # (n,) vectors
     e: VectorArray
     t: VectorArray  # (2, n), d and e
@@ -75,8 +75,16 @@ def workspace_and_rows(n, a, w, width):
     raise NotImplementedError
 
 
+def workspace_and_vectors(n, a, w, width):
+    """The same with room for n rows of numbers where the matrices are complex."""
+    raise NotImplementedError
+
+
 def rows_beside(work, count, n):
-    """They, as (count, n) numbers and as (count, planes·n) vectors."""
+    """They, as (count, n) numbers and as (count, planes·n) vectors.
+
+    With `work.row` for n they begin at other places of a page.
+    """
     raise NotImplementedError
 
 
@@ -88,6 +96,11 @@ def _workspace(n, a, w, width):
 @overload(workspace_and_rows, prefer_literal=True)
 def _workspace_and_rows(n, a, w, width):
     return _builder(a, w, width, True)
+
+
+@overload(workspace_and_vectors, prefer_literal=True)
+def _workspace_and_vectors(n, a, w, width):
+    return _builder(a, w, width, isinstance(a.dtype, types.Complex))
 
 
 @overload(rows_beside)
@@ -116,10 +129,11 @@ def _builder(a, w, width, has_rows):
         tau = n * row * planes
         p = tau + n * planes
         q = p + n * planes
-        d = q + n * planes
+        r = q + n * planes
+        d = r + n * planes
         e, order, c, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
         rows = code + 1
-        source = rows + beside * n * planes
+        source = rows + beside * row * planes
         memory, start = aligned((source + n) * width, width)
         m = numbers_at(start, w.dtype)
         z = as_vectors(m, 0, (n, row * planes), lanes)
@@ -138,7 +152,11 @@ def _builder(a, w, width, has_rows):
             z=z,
             tau=as_numbers(m, tau * lanes, (n,), lanes, a),
             p=as_numbers(m, p * lanes, (n,), lanes, a),
-            q=as_numbers(m, q * lanes, (n,), lanes, a),
+            scratch=(
+                as_numbers(m, p * lanes, (n,), lanes, a),
+                as_numbers(m, q * lanes, (n,), lanes, a),
+                as_numbers(m, r * lanes, (n,), lanes, a),
+            ),
             d=as_vectors(m, d * lanes, (n,), lanes),
             e=as_vectors(m, e * lanes, (n,), lanes),
             t=as_vectors(m, d * lanes, (2, n), lanes),

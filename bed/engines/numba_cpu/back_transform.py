@@ -1,10 +1,15 @@
-"""Stage 2: Qᵀ from the reflectors of `tridiagonalize`, in their place.
+"""Stage 2: what the reflectors of `tridiagonalize` make of rows.
 
+Either they become Qᵀ, in their place, before the QR iteration rotates its rows.
 Backward accumulation (Golub and Van Loan, section 5.1.6): reflector k meets only the
 lower right block that the later ones have filled. No row of that needs another, so two
 rows are taken through all their reflectors while they are in the cache. The last rows
 come first, which frees row k, where reflector k is, after all that need it. Rows of Qᵀ
 are what the rotations of the QR iteration combine.
+
+Or the iteration rotates the rows of the identity, and its result is multiplied by Qᵀ.
+Rotations are real: so it has half of the columns where matrices are complex, which is
+more than the reflectors, which then meet full rows, cost.
 """
 
 from ._compile import CHUNK, kernel
@@ -60,16 +65,70 @@ def _apply(row_0, row_1, u, t, start, n):
 
 
 @kernel
+def multiply(rows, z, a, n, reflectors, tau, const):
+    """Multiply real rows, which `z` begins with, by Qᵀ to complex ones, in their place.
+
+    Parameters
+    ----------
+    rows, z
+        The same memory as (n, ≥ n) numbers and as vectors, of which two are a number.
+    a, n, reflectors, tau
+        As `tridiagonalize` left them.
+    """
+    for i in range(0, n, 2):
+        # The last row of an odd number is alone.
+        row_0, row_1 = rows[i], rows[minimum(i + 1, n - 1)]
+        _widen(row_0, z[i], n, const)
+        if i + 1 < n:
+            _widen(row_1, z[i + 1], n, const)
+        for k in range(reflectors - 1, -1, -1):
+            if i + 1 < n:
+                _reflect_two(row_0, row_1, a[k], tau[k], k + 1, n)
+            else:
+                _reflect(row_0, a[k], tau[k], k + 1, n)
+
+
+@kernel
+def _widen(row, reals, n, const):
+    """Numbers from real parts in the same memory: from the end, each is read first."""
+    for j in range(n - 1, -1, -1):
+        row[j] = number(row, reals[j], const.zero)
+
+
+@kernel
+def _reflect_two(row_0, row_1, u, t, start, n):
+    """As `_reflect`, of two rows, for which an entry of u is loaded once."""
+    s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+    for chunk in range(start, n, CHUNK):
+        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
+            u_j = u[j]
+            part_0 = fma_conj(row_0[j], u_j, part_0)
+            part_1 = fma_conj(row_1[j], u_j, part_1)
+        s_0, s_1 = s_0 + part_0, s_1 + part_1
+    s_0, s_1 = -t * s_0, -t * s_1
+    for j in range(start, n):
+        u_j = u[j]
+        row_0[j] = fma(s_0, u_j, row_0[j])
+        row_1[j] = fma(s_1, u_j, row_1[j])
+
+
+@kernel
 def reflect(x, a, n, reflectors, tau):
     """Q x in place of x (n,), with the reflectors that `tridiagonalize` left in `a`."""
     for k in range(reflectors - 1, -1, -1):
-        u = a[k]
-        s = number(x, 0, 0)
-        for chunk in range(k + 1, n, CHUNK):
-            part = number(x, 0, 0)
-            for j in range(chunk, minimum(chunk + CHUNK, n)):
-                part = fma_conj(x[j], u[j], part)
-            s = s + part
-        s = -tau[k] * s
-        for j in range(k + 1, n):
-            x[j] = fma(s, u[j], x[j])
+        _reflect(x, a[k], tau[k], k + 1, n)
+
+
+@kernel
+def _reflect(x, u, t, start, n):
+    """x − τ (xᵀū) u, where u has zeros before `start`."""
+    s = number(x, 0, 0)
+    for chunk in range(start, n, CHUNK):
+        part = number(x, 0, 0)
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
+            part = fma_conj(x[j], u[j], part)
+        s = s + part
+    s = -t * s
+    for j in range(start, n):
+        x[j] = fma(s, u[j], x[j])

@@ -4,11 +4,13 @@ from functools import partial
 
 import numpy as np
 from numba import types
+from numba.extending import overload
 
 from bed.engines._outputs import allocate
 
 from ._blocks import in_blocks
 from ._compile import inline, kernel
+from ._complex import ComplexVector
 from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, scale
 from ._store import (
@@ -22,7 +24,8 @@ from ._store import (
 )
 from ._tasks import one_entry, solve_batch
 from ._vector_array import as_rows
-from .back_transform import back_transform
+from ._workspace import rows_beside, workspace_and_vectors
+from .back_transform import back_transform, multiply
 from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
 
@@ -75,42 +78,112 @@ def _solve_block(start, count, arrays, work, const):
     load_matrices(a, n, start, count, lower, work)
     scaling = scale(work.z, n, planes * n, planes, const)
     tridiagonalize(
-        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
+        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
+    )
+    columns, reach = _begin_vectors(work, n, const) if has_v else (0, 0)
+    at, rows, z = _vectors(work, n)
+    lost = diagonalize(
+        n, start, count, scaling, z, columns, reach, w, status, work, const
     )
     if has_v:
-        back_transform(work.matrix, n, work.reflectors, work.tau, const)
-    diagonalize(n, start, count, scaling, (has_v, w, v, status), work, const)
+        _end_vectors(work, rows, z, n, const)
+        fill_lost(z, n, planes * n, lost)
+        store_vectors(work, at, n, start, count, v, const)
 
 
 @inline
-def diagonalize(n, start, count, scaling, outputs, work, const):
-    """The last stage for a block, from T and Qᵀ in `work` to the outputs of a batch.
+def diagonalize(n, start, count, scaling, z, columns, reach, w, status, work, const):
+    """The last stage for a block, from T in `work` to the outputs of a batch.
 
     Parameters
     ----------
     n, start, count : int
     scaling
         What `scale` returned.
-    outputs
-        ``(has_v, w, v, status)``; `has_v` tells whether eigenvectors are wanted.
+    z, columns, reach
+        As `qr_iteration` takes them.
+
+    Returns
+    -------
+    lost
+        Mask of the lanes without a result.
     """
     first, second, finite = scaling
-    has_v, w, v, status = outputs
-    columns = work.columns if has_v else 0
-    qr_iteration(work.d, work.e, n, work.z, columns, work.c, work.s, const)
+    qr_iteration(work.d, work.e, n, z, columns, reach, work.c, work.s, const)
     sort(work.d, work.order, n)
     unscale(work.d, n, first, second)
     lost = judge(work.d, work.e, n, finite, work.code, const)
     store_status(work, start, count, status)
     fill_lost(work.t, 1, n, lost)
     store_rows(work, work.d_at, n, start, count, w)
-    if has_v:
-        fill_lost(work.z, n, columns, lost)
-        store_vectors(work, n, start, count, v, const)
+    return lost
+
+
+def _vectors(work, n):
+    """Where eigenvectors are made, as rows: the first vector, numbers and vectors.
+
+    Those of real matrices in the place of the reflectors, of complex ones besides.
+    """
+    raise NotImplementedError
+
+
+def _begin_vectors(work, n, const):
+    """What the QR iteration is to rotate; returns its `columns` and `reach`."""
+    raise NotImplementedError
+
+
+def _end_vectors(work, rows, z, n, const):
+    """From what it has rotated to eigenvectors."""
+    raise NotImplementedError
+
+
+def _is_complex(work):
+    matrix = work.types[work.fields.index("matrix")]
+    return isinstance(matrix.dtype, ComplexVector)
+
+
+@overload(_vectors)
+def _vectors_of(work, n):
+    def real(work, n):
+        return 0, work.matrix, work.z
+
+    def complex_(work, n):
+        rows, z = rows_beside(work, n, work.row)
+        return work.rows_at, rows, z
+
+    return complex_ if _is_complex(work) else real
+
+
+@overload(_begin_vectors)
+def _begin_vectors_of(work, n, const):
+    def real(work, n, const):
+        back_transform(work.matrix, n, work.reflectors, work.tau, const)
+        return work.columns, n
+
+    def complex_(work, n, const):
+        _, _, z = _vectors(work, n)
+        columns = (n + 1) // 2 * 2
+        for i in range(n):
+            for j in range(columns):
+                z[i, j] = const.one if i == j else const.zero
+        return columns, 0
+
+    return complex_ if _is_complex(work) else real
+
+
+@overload(_end_vectors)
+def _end_vectors_of(work, rows, z, n, const):
+    def real(work, rows, z, n, const):
+        pass
+
+    def complex_(work, rows, z, n, const):
+        multiply(rows, z, work.matrix, n, work.reflectors, work.tau, const)
+
+    return complex_ if _is_complex(work) else real
 
 
 def _build(width):
-    solve = in_blocks(_solve_block, width)
+    solve = in_blocks(_solve_block, width, workspace_and_vectors)
 
     def eigh_batch(start, stop, lower, a, w, v, status):
         n, has_v = a.shape[1], v.size > 0

@@ -92,7 +92,7 @@ def _solve_block(start, count, arrays, work, const):
     load_matrices(a, n, start, count, lower, work)
     first, second, finite = scale(work.z, n, planes * n, planes, const)
     tridiagonalize(
-        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.p, work.q, const
+        work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
     )
     vectors, views = rows_beside(work, k, n)
     if largest:

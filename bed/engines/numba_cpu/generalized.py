@@ -220,7 +220,7 @@ def _transform_block(start, count, arrays, work, const):
             _substitute(work.matrix, work.p, i, n, const)
         for i in range(n):
             work.order[i] = fill(work.order[i], i)
-        store_vectors(work, n, start, count, v, const)
+        store_vectors(work, 0, n, start, count, v, const)
 
 
 @kernel

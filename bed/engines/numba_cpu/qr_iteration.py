@@ -13,7 +13,7 @@ of a matrix cannot change its bits, but for the sign of a zero.
 """
 
 from ._compile import inline, kernel
-from ._simd import any_lane, fill, fma, select, sqrt
+from ._simd import any_lane, fill, fma, maximum, select, sqrt
 
 # Sweeps per eigenvalue before a matrix is given up: about two are usual, and LAPACK
 # allows 30 as well.
@@ -21,7 +21,7 @@ SWEEPS_PER_EIGENVALUE = 30
 
 
 @kernel
-def qr_iteration(d, e, n, z, columns, c, s, const):
+def qr_iteration(d, e, n, z, columns, reach, c, s, const):
     """Diagonalise T in place.
 
     Parameters
@@ -34,17 +34,20 @@ def qr_iteration(d, e, n, z, columns, c, s, const):
         Row j is multiplied by the rotations as column j of Q is.
     columns : int
         Even, and 0 for eigenvalues alone.
+    reach : int
+        Entries of `z` that are so far behind the diagonal, or less, may be other than
+        zero: 0 for the identity, n if they all may.
     c, s : (2, n)
         Scratch for the rotations of two sweeps.
     """
-    _sweep_until_pairs(d, e, n, z, columns, c, s, const)
+    _sweep_until_pairs(d, e, n, z, columns, reach, c, s, const)
     _solve_pairs(d, e, n, z, columns, const)
 
 
 @kernel
-def _sweep_until_pairs(d, e, n, z, columns, c, s, const):
+def _sweep_until_pairs(d, e, n, z, columns, reach, c, s, const):
     """Sweep until no block has more than two rows, or give up."""
-    for _ in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
+    for done in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
         lo, corner, end = _active(d, e, n - 1, const)
         if end == 0:
             return
@@ -54,7 +57,7 @@ def _sweep_until_pairs(d, e, n, z, columns, c, s, const):
             _sweep(d, e, lo, corner, second_end, c[1], s[1], const)
         for i in range(second_end, end):
             c[1, i], s[1, i] = const.one, const.zero
-        _rotate_rows(z, columns, c, s, end)
+        _rotate_rows(z, columns, reach + done, c, s, end)
         if second_end == 0:
             return
     _active(d, e, n - 1, const)
@@ -149,19 +152,23 @@ def _wilkinson_shift(a, b, c, const):
 
 
 @kernel
-def _rotate_rows(z, columns, c, s, end):
+def _rotate_rows(z, columns, reach, c, s, end):
     """Apply the rotations of two sweeps to the rows 0 … end.
 
     In one pass, the second sweep one row behind the first, and for two columns at a
     time: an entry is loaded and stored once for both sweeps, and what goes from one row
-    to the next stays in registers.
+    to the next stays in registers. Each sweep carries entries one row up, and rows that
+    stay zero are left out.
     """
     c_1, s_1, c_2, s_2 = c[0], s[0], c[1], s[1]
     for k in range(0, columns, 2):
-        row = z[0]
+        begin = maximum(0, k - reach - 2)
+        if begin >= end:
+            break
+        row = z[begin]
         carried_0, carried_1 = row[k], row[k + 1]  # by the first sweep
         waiting_0, waiting_1 = carried_0, carried_1  # for the second sweep
-        for i in range(end):
+        for i in range(begin, end):
             row = z[i + 1]
             y_0, y_1 = row[k], row[k + 1]
             cosine, sine = c_1[i], s_1[i]
@@ -169,7 +176,7 @@ def _rotate_rows(z, columns, c, s, end):
             x_1 = fma(sine, y_1, cosine * carried_1)
             carried_0 = fma(-sine, carried_0, cosine * y_0)
             carried_1 = fma(-sine, carried_1, cosine * y_1)
-            if i == 0:
+            if i == begin:
                 waiting_0, waiting_1 = x_0, x_1
                 continue
             row = z[i - 1]

@@ -5,18 +5,27 @@ and 6) in the numbering of Golub and Van Loan, algorithm 8.3.1.
 
 Of a matrix only the upper triangle is held, so that a reflector, which is a conjugated
 column of the lower one, is a row and contiguous. Two rows are worked on at a time: each
-entry of u, p and q that is loaded serves both. Sums are made of short parts: terms that
-are all alike, as in a matrix of ones, round the same way every time, and a running sum
-of n of them would lose n units in the last place.
+entry of u, p and q that is loaded serves both. Where real matrices are too large for
+the first cache, the update of a step waits, but for the row that becomes a reflector,
+until the next one passes over the matrix to multiply it.
+
+Sums are made of short parts: terms that are all alike, as in a matrix of ones, round
+the same way every time, and a running sum of n of them would lose n units in the last
+place.
 """
 
+from numba.extending import overload
+
 from ._compile import CHUNK, inline, kernel
-from ._complex import conj, fma, fma_conj, number, reciprocal, select
+from ._complex import ComplexVector, conj, fma, fma_conj, number, reciprocal, select
 from ._simd import fill, minimum, sqrt
+
+# From this n on.
+LARGE = 24
 
 
 @kernel
-def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
+def tridiagonalize(a, n, reflectors, d, e, tau, scratch, const):
     """Reduce `a` in place.
 
     Parameters
@@ -31,9 +40,10 @@ def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
         Diagonal and off-diagonal of T, real; n − 1 of the latter are set.
     tau : (n,)
         Factors of the reflectors.
-    p, q : (n,)
-        Scratch.
+    scratch : tuple of three (n,)
     """
+    p, q, r = scratch
+    waits = _waits(a, n)
     for k in range(reflectors):
         d[k] = a[k, k].real
         row = a[k]  # the conjugate of column k
@@ -44,9 +54,16 @@ def tridiagonalize(a, n, reflectors, d, e, tau, p, q, const):
         for j in range(k + 2, n):
             row[j] = scale * conj(row[j])
         if k < n - 2:  # a phase does not change the last diagonal entry
-            _multiply(a, row, p, q, k + 1, n, const)
+            if k == 0 or not waits:
+                _multiply(a, row, p, q, k + 1, n, const)
+            else:
+                _update_and_multiply(a, a[k - 1], r, row, p, q, k + 1, n, const)
             _complete(row, t, p, q, k + 1, n, const)
-            _rank_2_update(a, row, p, k + 1, n)
+            if waits and k < n - 3:
+                _update_row(a[k + 1], row, p, k + 1, n)
+                p, r = r, p
+            else:
+                _rank_2_update(a, row, p, k + 1, n)
     for k in range(reflectors, n):
         d[k] = a[k, k].real
         if k < n - 1:
@@ -114,6 +131,66 @@ def _multiply(a, u, y, other, start, n, const):
         i += 2
     if i < n:
         y[i] = fma(a[i, i].real, u[i], y[i])
+
+
+def _waits(a, n):
+    """Whether an update waits for the next multiplication; no bit depends on it.
+
+    Complex numbers would need more registers than there are for both in one pass.
+    """
+    raise NotImplementedError
+
+
+@overload(_waits)
+def _waits_of(a, n):
+    if isinstance(a.dtype, ComplexVector):
+        return lambda a, n: False
+    return lambda a, n: n >= LARGE
+
+
+@kernel
+def _update_and_multiply(a, u, q, x, y, other, start, n, const):
+    """`_rank_2_update` by u and q and `_multiply` by x, in one pass."""
+    none = number(a, const.zero, const.zero)
+    for j in range(start, n):
+        y[j], other[j] = none, none
+    i = start
+    while i + 1 < n:
+        row_0, row_1 = a[i], a[i + 1]
+        u_0, u_1, q_0, q_1 = -u[i], -u[i + 1], -q[i], -q[i + 1]
+        x_0, x_1 = x[i], x[i + 1]
+        a_0 = fma_conj(u_0, q[i], fma_conj(q_0, u[i], row_0[i]))
+        corner = fma_conj(u_0, q[i + 1], fma_conj(q_0, u[i + 1], row_0[i + 1]))
+        a_1 = fma_conj(u_1, q[i + 1], fma_conj(q_1, u[i + 1], row_1[i + 1]))
+        row_0[i], row_0[i + 1], row_1[i + 1] = a_0, corner, a_1
+        y_0 = fma(a_0.real, x_0, corner * x_1)
+        y_1 = fma(a_1.real, x_1, x_0 * conj(corner))
+        for chunk in range(i + 2, n, CHUNK):
+            part_0, part_1 = none, none
+            for j in range(chunk, minimum(chunk + CHUNK, n)):
+                u_j, q_j, x_j = u[j], q[j], x[j]
+                a_0 = fma_conj(u_0, q_j, fma_conj(q_0, u_j, row_0[j]))
+                a_1 = fma_conj(u_1, q_j, fma_conj(q_1, u_j, row_1[j]))
+                row_0[j], row_1[j] = a_0, a_1
+                part_0 = fma(a_0, x_j, part_0)
+                part_1 = fma(a_1, x_j, part_1)
+                y[j] = y[j] + fma_conj(x_1, a_1, x_0 * conj(a_0))
+            y_0, y_1 = y_0 + part_0, y_1 + part_1
+        y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
+        y, other = other, y
+        i += 2
+    if i < n:
+        a_i = fma_conj(-u[i], q[i], fma_conj(-q[i], u[i], a[i, i]))
+        a[i, i] = a_i
+        y[i] = fma(a_i.real, x[i], y[i])
+
+
+@kernel
+def _update_row(row, u, q, i, n):
+    """Row i of what `_rank_2_update` makes."""
+    u_i, q_i = -u[i], -q[i]
+    for j in range(i, n):
+        row[j] = fma_conj(u_i, q[j], fma_conj(q_i, u[j], row[j]))
 
 
 @kernel
