@@ -319,6 +319,60 @@ def test_a_scripted_caller(rng):
     close(g, v @ v.mT, 1e-12)
 
 
+def _scripted(x: torch.Tensor) -> torch.Tensor:
+    w, v, _ = torch.ops.bed.eigh(x, "U", "True")
+    values, _ = torch.ops.bed.eigvalsh(x, "U")
+    return v * (w + values)[..., None, :] / 2 @ v.mT
+
+
+def test_operators_in_a_script(rng):
+    script = torch.jit.script(_scripted)
+    for batch in ((), (0,), (2, 3)):
+        a = separated(rng, "f8", batch)
+        close(script(a), a, 1e-12)
+    a[0, 1, 0, 0] = torch.nan
+    with pytest.raises(RuntimeError, match=r"matrix \(0, 1\)"):
+        script(a)
+
+
+def _nearest(rays):
+    """The points next to rays: eigenvectors of the smallest eigenvalues."""
+    v = bed.eigh(rays.mT @ rays).eigenvectors[..., 0]
+    return v[..., :-1] / v[..., -1:]
+
+
+def test_a_trace_solves_batches_of_other_sizes(rng):
+    program = torch.jit.trace(
+        _nearest, torch.from_numpy(rng.standard_normal((7, 4, 4)))
+    )
+    for batch in ((20,), (1,), (0,), (7,)):
+        rays = torch.from_numpy(rng.standard_normal((*batch, 4, 4)))
+        close(program(rays), _nearest(rays), 0)
+
+
+PROGRAMS = {
+    "eigvalsh": bed.eigvalsh,
+    "sqrtm": bed.sqrtm,
+    "generalized": lambda a: bed.eigh(a, b=a).eigenvalues,
+}
+LOADED = """
+import sys, warnings, torch
+import bed.autograd.torch
+
+warnings.filterwarnings("ignore", ".torch.jit", DeprecationWarning)
+print(torch.jit.load({!r})(4 * torch.eye(2)).sum().item())
+"""
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_was_saved_is_loaded_where_bed_did_nothing_yet(tmp_path, name):
+    program = torch.jit.trace(PROGRAMS[name], torch.eye(2))
+    torch.jit.save(program, str(tmp_path / "saved"))
+    found = run_python(LOADED.format(str(tmp_path / "saved")))
+    assert float(found) == {"eigvalsh": 8, "sqrtm": 4, "generalized": 2}[name]
+
+
 def test_errors_for_tensors_are_also_those_of_torch():
     bad = torch.full((2, 2), torch.nan)
     for error in (torch.linalg.LinAlgError, np.linalg.LinAlgError):
