@@ -6,8 +6,8 @@
 
 The recipes are those of `scripts/docs/neighbours.md`. Each library that is installed
 has its own tests run without and with bed, and one call timed both ways in turns. Some
-packages hold their tests; for others FOLDER has a checkout, or what is needed of it to
-run `tests`, under the library's name. Where there is none only the call is timed.
+packages hold their tests; for others FOLDER has a checkout, or what its tests need,
+under the library's name. Where there is none only the call is timed.
 Nothing is installed, but for what `--install` puts into a new virtual environment, in
 which this script then runs.
 
@@ -20,121 +20,22 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
+from _clients import CLIENTS, distribution
 
 from bed._config import installed_versions, processor
 from bed._console import ArgumentParser, show
+from bed.cli._table import commit, write_table
 from bed.engines._threads import thread_count
 from bed.testing.clock import in_turns
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "scripts" / "docs" / "neighbours.md"
 TABLE = ROOT / "scripts" / "results" / "clients.csv"
-HEADS = "client,version,tests,failing,changed,call,before_ms,bed_ms,ratio"
-
-
-@dataclass(frozen=True)
-class Client:
-    """A library: its package, its modules, its tests, and a call."""
-
-    package: str
-    modules: tuple[str, ...]  # what the recipe changes lies in or under these
-    tests: tuple[str, ...]  # in `tests` of a checkout, or modules of the package
-    call: str
-    hot: Callable[[], Callable[[], object]]
-    known: dict[str, str] = field(default_factory=dict)  # test: why it changes
-
-
-def spd(count: int, n: int) -> np.ndarray:
-    """Covariances of random signals."""
-    x = np.random.default_rng(0).standard_normal((count, n, 3 * n))
-    return x @ x.swapaxes(-1, -2) / (3 * n)
-
-
-def pyriemann():
-    from pyriemann.geometry.mean import mean_riemann
-
-    a = spd(1000, 8)
-    return lambda: mean_riemann(a)
-
-
-def dipy():
-    from dipy.reconst.dti import decompose_tensor
-
-    a = spd(50_000, 3)
-    return lambda: decompose_tensor(a)
-
-
-def skimage():
-    from skimage.feature import hessian_matrix_eigvals
-
-    elements = np.random.default_rng(0).standard_normal((6, 48, 48, 48))
-    return lambda: hessian_matrix_eigvals(elements)
-
-
-def geoopt():
-    import geoopt
-    import torch
-
-    manifold = geoopt.SymmetricPositiveDefinite()
-    x, y = torch.from_numpy(spd(10_000, 4)).chunk(2)
-    return lambda: manifold.dist(x, y)
-
-
-def kornia():
-    import torch
-    from kornia.geometry.epipolar import triangulate_points
-
-    torch.manual_seed(0)
-    cameras = torch.rand(2, 1, 3, 4)
-    points = torch.rand(2, 1, 20_000, 2)
-    return lambda: triangulate_points(*cameras, *points)
-
-
-CLIENTS = {
-    "pyRiemann": Client(
-        "pyriemann",
-        ("array_api_compat", "pyriemann"),
-        ("test_geometry_*.py", "test_tangentspace.py", "test_estimation.py"),
-        "mean_riemann 1000 × 8",
-        pyriemann,
-    ),
-    "dipy": Client(
-        "dipy",
-        ("dipy",),
-        ("dipy.reconst.tests.test_dti", "dipy.reconst.tests.test_fwdti"),
-        "decompose_tensor 50000 × 3",
-        dipy,
-    ),
-    "scikit-image": Client(
-        "skimage",
-        ("skimage",),
-        ("skimage/feature/test_corner.py", "skimage/filters/test_ridges.py"),
-        "hessian_matrix_eigvals 48³ × 3",
-        skimage,
-    ),
-    "geoopt": Client(
-        "geoopt",
-        ("geoopt",),
-        ("test_spd_norm.py", "test_manifold_basic.py", "test_random.py"),
-        "SPD dist 5000 × 4",
-        geoopt,
-    ),
-    "kornia": Client(
-        "kornia",
-        ("kornia",),
-        ("geometry/epipolar/test_triangulation.py",),
-        "triangulate_points 20000 × 4",
-        kornia,
-    ),
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -142,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.install:
         return install(options)
-    lines, unexplained = [], []
+    rows, unexplained = [], []
     for name in options.client:
         client = CLIENTS[name]
         if not find_spec(client.package):
@@ -155,15 +56,28 @@ def main(arguments: list[str] | None = None) -> int:
             show(f"{test}: {before.get(test)}, now {after.get(test)}: {reason}")
             unexplained += [test] * (test not in client.known)
         times = hot_call(name)
-        failing = sum(outcome == "failed" for outcome in before.values())
-        fields = [name, metadata.version(name), len(before), failing, len(changed)]
-        fields += [client.call, *(f"{1e3 * t:.4g}" for t in times)]
-        fields += [f"{times[0] / times[1]:.3g}"]
-        lines.append(",".join(map(str, fields)))
-        show(lines[-1])
-    machine = f"# {processor()}; {', '.join(installed_versions())}"
-    threads = f"# bed: {thread_count()} threads"
-    options.csv.write_text("\n".join([machine, threads, HEADS, *lines, ""]), "utf-8")
+        row = {
+            "client": name,
+            "version": metadata.version(distribution(name)),
+            "tests": len(before),
+            "failing": sum(outcome == "failed" for outcome in before.values()),
+            "changed": len(changed),
+            "call": client.call,
+            "before_ms": 1e3 * times[0],
+            "bed_ms": 1e3 * times[1],
+            "ratio": times[0] / times[1],
+        }
+        rows.append(row)
+        show(
+            f"{name}: {len(before)} tests, {len(changed)} changed; {client.call}: "
+            f"{row['ratio']:.3g} times as fast"
+        )
+    if rows:
+        machine = f"{processor()}; {', '.join(installed_versions())}"
+        code = (
+            f"bed: {thread_count()} threads; commit {commit(ROOT, 'scripts/results')}"
+        )
+        write_table(options.csv, (machine, code), rows)
     return int(bool(unexplained))
 
 
@@ -186,7 +100,8 @@ def install(options: argparse.Namespace) -> int:
     extra = ["pytest", "pytest-pretty", "hypothesis", "seaborn", "torch"]
     subprocess.run([sys.executable, "-m", "venv", options.install], check=True)
     pip = [python, "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, ROOT, *extra, *options.client], check=True)
+    libraries = dict.fromkeys(map(distribution, options.client))
+    subprocess.run([*pip, ROOT, *extra, *libraries], check=True)
     words = ["--csv", options.csv, "--client", *options.client]
     words += ["--suites", options.suites] if options.suites else []
     return subprocess.run([python, __file__, *words]).returncode
@@ -195,11 +110,11 @@ def install(options: argparse.Namespace) -> int:
 def suite(name: str, suites: Path | None, with_bed: bool) -> dict[str, str]:
     """Outcomes of a library's own tests; none where there are no tests."""
     client = CLIENTS[name]
+    checkout = suites / distribution(name) if suites else None
     if client.tests[0].startswith(client.package + "."):
         tests = ["--pyargs", *client.tests]
     else:
-        folder = suites / name / "tests" if suites else Path()
-        found = [sorted(folder.glob(t)) for t in client.tests] if suites else []
+        found = [sorted(checkout.glob(t)) for t in client.tests] if checkout else []
         tests = [str(path.absolute()) for paths in found for path in paths]
     if not tests:
         return {}
@@ -212,7 +127,7 @@ def suite(name: str, suites: Path | None, with_bed: bool) -> dict[str, str]:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *words, *tests],
             env={**os.environ, "PYTHONPATH": path},
-            cwd=suites / name if suites and (suites / name).exists() else scratch,
+            cwd=checkout if checkout and checkout.exists() else scratch,
             capture_output=True,
             text=True,
         )
@@ -271,7 +186,9 @@ def differences(name: str) -> list[tuple[dict, str, object, object]]:
 def recipe(name: str) -> str:
     """The code under a heading of the page."""
     section = re.search(
-        rf"^## {name}\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.S | re.M
+        rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)",
+        PAGE.read_text("utf-8"),
+        re.S | re.M,
     )
     if section is None:
         raise ValueError(f"{PAGE.name} has no section {name}")
