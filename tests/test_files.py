@@ -1,8 +1,10 @@
 """Files larger than memory: the same bits as in memory, also after a kill."""
 
 import json
+import os
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,6 +96,37 @@ def test_a_killed_run_goes_on(batch, tmp_path):
     assert found.counts[bed.Status.NOT_FINITE] == 1
     assert_same(results(out), bed.eigh(a, return_info=True)._asdict())
     assert bed.files.eigh(path, out).solved == 0
+
+
+def test_the_journal_says_no_more_than_is_on_the_disk(batch, tmp_path, monkeypatch):
+    """A disk that has of each file what was there when it was last synchronised."""
+    path, a = batch
+    out, disk, noted = tmp_path / "out", {}, []
+    expected = bed.eigh(a, return_info=True)._asdict()
+    fsync, replace = os.fsync, Path.replace
+
+    def synchronises(file):
+        fsync(file)
+        synchronised = os.fstat(file)
+        for x in out.iterdir():
+            if os.path.samestat(synchronised, x.stat()):
+                disk[x.name] = x.read_bytes()
+
+    def replaces(self, target):
+        told = json.loads(disk[self.name])
+        for name, x in expected.items() if told["prepared"] else ():
+            there = disk[f"{name}.npy"][-x.nbytes :]
+            assert len(there) == x.nbytes
+            assert there.startswith(x[: told["done"]].tobytes())
+        noted.append(told["done"])
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synchronises)
+    monkeypatch.setattr(Path, "replace", replaces)
+    bed.files.eigh(path, out, memory=SMALL)
+    assert noted[:2] == [0, 0]
+    assert noted[-1] == 500
+    assert len(noted) > 10
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -128,6 +128,7 @@ class NpyOutputs:
                 file.write(header)
                 file.flush()
                 _allocate(file.fileno(), length)
+                os.fsync(file.fileno())
 
     def open(self) -> None:
         for name, path in self.paths.items():
