@@ -57,6 +57,15 @@ def _in_ascii(character: str) -> str:
     return _PLAIN.get(character) or ascii(character)[1:-1]
 
 
+def escaped(name: Any) -> str:
+    """The name of a file, with what `sys.stdout` cannot encode escaped.
+
+    Transliterated it would be that of another file.
+    """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return str(name).encode(encoding, "backslashreplace").decode(encoding)
+
+
 def show(*lines: Any, file: Any = None, end: str = "\n") -> None:
     """Print lines, at once; nothing else in this package prints."""
     file = sys.stdout if file is None else file

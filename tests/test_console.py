@@ -11,6 +11,7 @@ import pytest
 
 import bed
 from bed import _console
+from bed.__main__ import main
 
 ROOT = Path(__file__).parents[1]
 # Environments of consoles, and what of "×" and "≤" they show.
@@ -130,6 +131,15 @@ def test_only_what_cannot_be_shown_is_replaced():
     plain = r"8*n*eps, A^H, lambda -> 0, \u27e8x\u27e9 ..."
     assert _console.printable(text, stream("ascii")) == plain
     assert _console.printable("µ·×≤", stream("latin-1")) == "µ·×<="
+
+
+def test_names_of_files_are_not_transliterated(monkeypatch, tmp_path):
+    np.save(tmp_path / "in.npy", np.eye(2)[None])
+    console = stream("ascii")
+    monkeypatch.setattr(sys, "stdout", console)
+    assert main(["eigh", str(tmp_path / "in.npy"), str(tmp_path / "λ×\udce9")]) == 0
+    told = console.buffer.getvalue().decode("ascii")
+    assert f"status: {tmp_path}/" + r"\u03bb\xd7\udce9/status.npy" in told
 
 
 def test_every_sign_has_a_plain_form():

@@ -36,6 +36,36 @@ def test_a_second_process_is_refused(batch, tmp_path):
     assert run_python(code) == "0\n"
 
 
+FORKED = """
+import os, warnings
+from pathlib import Path
+from bed._files.journal import Journal
+
+warnings.simplefilter("ignore")  # about threads that the child does not have
+folder = Path({!r})
+journal, (up, is_up), (over, is_over) = Journal(folder, {{}}), os.pipe(), os.pipe()
+if os.fork():
+    os.read(up, 1)
+    try:
+        Journal(folder, {{}})
+    except BlockingIOError:
+        journal.close()
+        Journal(folder, {{}}).close()
+        print("locked again")
+    finally:
+        os.write(is_over, b".")
+        os.wait()
+else:
+    os.write(is_up, b".")
+    os.read(over, 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_keep_the_lock(tmp_path):
+    assert run_python(FORKED.format(str(tmp_path))) == "locked again\n"
+
+
 CHANGES = {
     "truncated": (lambda p: os.truncate(p, p.stat().st_size - 8), "is truncated"),
     "longer": (

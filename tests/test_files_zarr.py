@@ -10,6 +10,7 @@ import pytest
 
 import bed
 import bed.files
+from bed.__main__ import main
 from file_batches import SMALL, assert_same, killed
 
 zarr = pytest.importorskip("zarr", reason="needs zarr: pip install 'batched-ed[zarr]'")
@@ -141,12 +142,66 @@ def test_pickles_are_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_word_elsewhere_in_the_metadata_is_no_pickle(batch, tmp_path):
+    path, a = batch
+    zarr.open_array(path, mode="r+").attrs["made"] = "by hand, not with pickle"
+    bed.files.eigh(path, tmp_path / "out")
+    assert_same(results(tmp_path / "out"), bed.eigh(a, return_info=True)._asdict())
+
+
+LAYOUTS = {
+    "version 2": {"zarr_format": 2},
+    "Fortran order": {"zarr_format": 2, "order": "F"},
+    "big endian": {"dtype": ">f8"},
+    "cut matrices": {"chunks": (7, 2, 1)},
+    "shards": {"chunks": (5, 3, 3), "shards": (20, 3, 3)},
+    "missing chunks": {"fill_value": 2.0},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout(rng, tmp_path, layout):
+    a = rng.standard_normal((50, 3, 3))
+    options = {"dtype": "f8", "chunks": (7, 3, 3)} | LAYOUTS[layout]
+    array = zarr.create_array(tmp_path / "in.zarr", shape=a.shape, **options)
+    array[:14] = a[:14]
+    if "fill_value" in options:
+        a[14:] = options["fill_value"]
+    else:
+        array[14:] = a[14:]
+    bed.files.eigh(tmp_path / "in.zarr", tmp_path / "out", memory="10KB")
+    assert_same(results(tmp_path / "out"), bed.eigh(a, return_info=True)._asdict())
+
+
+def test_a_chunk_that_cannot_be_read(batch, tmp_path, capsys):
+    path, _ = batch
+    words = ["eigh", str(path), str(tmp_path / "out"), "--memory", "50KB"]
+    (path / "c" / "3" / "0" / "0").write_bytes(b"no chunk")
+    assert main(words) == 2
+    assert "matrices 90 to 119 cannot be read: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", [".", "out", "c/out"])
+def test_results_inside_the_input_are_refused(batch, folder):
+    path, _ = batch
+    before = sorted(path.rglob("*"))
+    with pytest.raises(ValueError, match="lies in the input"):
+        bed.files.eigh(path, path / folder)
+    assert sorted(path.rglob("*")) == before
+
+
 def test_what_is_no_batch_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     zarr.create_group(tmp_path / "group")
     saved(tmp_path / "oblong", np.ones((4, 2, 3)), (1,))
+    for name, text in {"cut": b'{"zarr', "list": b"[]", "bytes": b"\xff"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "zarr.json").write_bytes(text)
     for name, said in {
         "empty": "is no array of zarr",
+        "cut": "is no array of zarr",
+        "list": "is no array of zarr",
+        "bytes": "is no array of zarr",
         "group": "is no array of zarr",
         "oblong": "expected square matrices",
     }.items():

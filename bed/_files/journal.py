@@ -4,8 +4,21 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 JOURNAL, LOCK = "journal.json", ".lock"
+
+# What this process has locked. A forked child would keep the lock of a run that ended.
+_held: WeakSet[Any] = WeakSet()
+
+
+def _let_go() -> None:
+    for file in list(_held):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 class Journal:
@@ -107,4 +120,5 @@ def _locked(path: Path) -> Any:
     except OSError as error:
         file.close()
         raise BlockingIOError(f"another process is at work in {path.parent}") from error
+    _held.add(file)
     return file

@@ -40,6 +40,10 @@ def run(
     function = functools.partial(getattr(bed, name), return_info=True, **options)
     with ExitStack() as stack:
         batch = stack.enter_context(closing(_opened(Path(source))))
+        if folder.resolve().is_relative_to(batch.path.resolve()):
+            raise ValueError(
+                f"{folder} lies in the input, which would change: give another folder"
+            )
         if device == "cuda" and (problem := no_gpu()):
             raise ValueError(f"device='cuda' {problem}")
         # Options that are wrong are found here, before anything is written.

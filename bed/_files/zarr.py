@@ -1,7 +1,9 @@
 """Folders of zarr: chunks, each a file that zarr replaces in one step."""
 
 import hashlib
+import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,13 +45,14 @@ class ZarrInput(Batch):
 
     def __init__(self, path: Path) -> None:
         zarr = load()
-        texts = [(path / name) for name in _METADATA if (path / name).is_file()]
-        if any("pickle" in text.read_text(encoding="utf-8").lower() for text in texts):
-            raise ValueError(f"{path} holds pickles; only numbers are read")
         try:
-            self._array = zarr.open_array(path, mode="r")
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            codecs = _codecs(path)
+            if "pickle" not in codecs:
+                self._array = zarr.open_array(path, mode="r")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is no array of zarr: {error}") from error
+        if "pickle" in codecs:
+            raise ValueError(f"{path} holds pickles; only numbers are read")
         super().__init__(path, tuple(self._array.shape), np.dtype(self._array.dtype))
         self.chunks = tuple(self._array.chunks[:-2])
         if self.leading:
@@ -82,11 +85,24 @@ class ZarrInput(Batch):
         shape = (-1, self.n, self.n)
         if not self.n:
             return np.empty((stop - start, 0, 0), self.dtype)
-        parts = [
-            np.asarray(self._array[box]).reshape(shape)
-            for box in boxes(self.leading, start, stop)
-        ]
+        try:
+            parts = [
+                np.asarray(self._array[box]).reshape(shape)
+                for box in boxes(self.leading, start, stop)
+            ]
+        except (RuntimeError, ValueError, OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{self.path}: matrices {start} to {stop - 1} cannot be read: {error}"
+            ) from error
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _codecs(path: Path) -> str:
+    """What makes numbers of the bytes of an array, as its metadata have it."""
+    texts = [path / name for name in _METADATA if (path / name).is_file()]
+    found = [json.loads(text.read_text(encoding="utf-8")) for text in texts]
+    keys = ("codecs", "compressor", "filters")
+    return json.dumps([of_one.get(key) for of_one in found for key in keys]).lower()
 
 
 def _files(path: Path) -> Iterator[Path]:

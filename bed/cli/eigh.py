@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from .. import files
-from .._console import show
+from .._console import escaped, show
 
 
 def add_arguments(parser) -> None:
@@ -44,7 +44,8 @@ def run(options) -> int:
     except KeyboardInterrupt:
         show("stopped; the same command goes on from here", file=sys.stderr)
         return 130
-    show(summary, *(f"{name}: {path}" for name, path in summary.outputs.items()))
+    paths = summary.outputs.items()
+    show(summary, *(f"{name}: {escaped(path)}" for name, path in paths))
     return 1 if summary.failures else 0
 
 
