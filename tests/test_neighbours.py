@@ -106,7 +106,8 @@ def neighbour(script, tmp_path, monkeypatch):
     (tests / "test_alone.py").write_text(
         "import alone\nimport numpy as np\n\n"
         "def test_sign():\n    assert alone.solve(np.eye(2))[0, 0] == 1\n\n"
-        "def test_shape():\n    assert alone.solve(np.eye(2)).shape == (2, 2)\n"
+        "def test_shape():\n    assert alone.solve(np.eye(2)).shape == (2, 2)\n\n"
+        "def test_luck():\n    assert np.random.random() == 0.5488135039273248\n"
     )
     (tmp_path / "page.md").write_text(
         "## alone, solved\n"
@@ -147,7 +148,7 @@ def test_a_test_with_another_outcome_needs_a_reason(neighbour, capsys, known):
     assert f"tests.test_alone.test_sign: passed, now failed: {reason}" in told
     assert "test_shape" not in told
     *told, before, with_bed, ratio = row.values()
-    assert told == ["alone, solved", "1", "2", "0", "1", "solve"]
+    assert told == ["alone, solved", "1", "3", "0", "1", "solve"]
     before, with_bed, ratio = map(float, (before, with_bed, ratio))
     assert ratio == pytest.approx(before / with_bed, rel=0.02)
 
