@@ -1,5 +1,6 @@
 """Files: what is refused, with which words, and what stays as it was."""
 
+import errno
 import json
 import os
 import pickle
@@ -34,6 +35,19 @@ def test_a_second_process_is_refused(batch, tmp_path):
     finally:
         journal.close()
     assert run_python(code) == "0\n"
+
+
+def test_a_file_system_without_locks_is_no_other_process(
+    batch, tmp_path, monkeypatch, capsys
+):
+    fcntl = pytest.importorskip("fcntl")
+
+    def flock(*arguments):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert main(["eigh", str(batch[0]), str(tmp_path / "out")]) == 2
+    assert "/out: no files can be locked there" in capsys.readouterr().err
 
 
 FORKED = """

@@ -2,6 +2,7 @@
 
 import json
 import os
+from errno import ENOLCK, ENOSYS, EOPNOTSUPP
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -105,6 +106,8 @@ def _locked(path: Path) -> Any:
     ------
     BlockingIOError
         Another process has it.
+    OSError
+        The file system has no locks, as some over a network.
     """
     file = path.open("a+b")
     try:
@@ -119,6 +122,8 @@ def _locked(path: Path) -> Any:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
+        if error.errno in (ENOLCK, ENOSYS, EOPNOTSUPP):
+            raise OSError(error.errno, "no files can be locked there") from error
         raise BlockingIOError(f"another process is at work in {path.parent}") from error
     _held.add(file)
     return file
