@@ -212,6 +212,32 @@ def test_what_is_no_batch_of_numbers_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_shape_that_cannot_be(tmp_path):
+    with (tmp_path / "in.npy").open("wb") as file:
+        description = {"descr": "<f8", "fortran_order": False, "shape": (-1, 3, 3)}
+        np.lib.format.write_array_header_1_0(file, description)
+    with pytest.raises(ValueError, match=r"no \.npy file of numbers"):
+        bed.files.eigh(tmp_path / "in.npy", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    words = str(tmp_path / "pipe"), str(tmp_path / "out")
+    with pytest.raises(AssertionError, match="no file that can be mapped"):
+        run_python(f"import bed.files; bed.files.eigh(*{words})")
+
+
+def test_links_that_lead_nowhere(batch, tmp_path, capsys):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert main(["eigh", str(batch[0]), str(loop)]) == 2
+    assert f"cannot write to {loop}: " in capsys.readouterr().err
+    assert main(["eigh", str(loop), str(tmp_path / "out")]) == 2
+    assert str(loop) in capsys.readouterr().err
+
+
 def no_space(*arguments):
     raise OSError(28, os.strerror(28))
 

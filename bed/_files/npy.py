@@ -26,6 +26,8 @@ class NpyInput(Batch):
     """
 
     def __init__(self, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no file that can be mapped")
         self._file = path.open("rb")
         try:
             shape, self._fortran, dtype = _read_header(path, self._file)
@@ -99,7 +101,10 @@ def _read_header(path: Path, file: Any) -> tuple[tuple[int, ...], bool, np.dtype
         (2, 0): np.lib.format.read_array_header_2_0,
     }
     try:
-        return read[np.lib.format.read_magic(file)](file)
+        shape, fortran, dtype = read[np.lib.format.read_magic(file)](file)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"a shape of {shape}")
+        return shape, fortran, dtype
     except (ValueError, KeyError) as error:
         # Pickles among them; nothing in the file is run.
         raise ValueError(f"{path} is no .npy file of numbers") from error

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def run(
     function = functools.partial(getattr(bed, name), return_info=True, **options)
     with ExitStack() as stack:
         batch = stack.enter_context(closing(_opened(Path(source))))
-        if folder.resolve().is_relative_to(batch.path.resolve()):
+        if Path(realpath(folder)).is_relative_to(realpath(batch.path)):
             raise ValueError(
                 f"{folder} lies in the input, which would change: give another folder"
             )
