@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.install:
         return install(options)
+    machine = f"{processor()}; {', '.join(installed_versions())}"
+    code = f"bed: {thread_count()} threads; commit {commit(ROOT, 'scripts/results')}"
     rows, unexplained = [], []
     for name in options.client:
         client = CLIENTS[name]

@@ -162,6 +162,7 @@ def test_nothing_is_installed_but_on_demand(script, monkeypatch, tmp_path):
 
     monkeypatch.setattr(script.subprocess, "run", run)
     monkeypatch.setattr(script, "find_spec", lambda name: None)
+    monkeypatch.setattr(script, "commit", lambda *words: "unknown")
     table = tmp_path / "table.csv"
     asked = ["dipy", "dipy, local PCA", "geoopt"]
     words = ["--client", *asked, "--csv", str(table)]
