@@ -1,8 +1,10 @@
 """Folders of zarr: chunks, each a file that zarr replaces in one step."""
 
 import hashlib
+import itertools
 import json
 import math
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,6 +130,7 @@ class ZarrOutputs:
             load().create_array(
                 path, shape=shape, dtype=dtype, chunks=chunks, overwrite=True
             )
+            _synchronise(path / "zarr.json")
 
     def open(self) -> None:
         for name, path in self.paths.items():
@@ -149,6 +152,8 @@ class ZarrOutputs:
                 part = x[taken : taken + count].reshape((*place, *x.shape[1:]))
                 if part.size:
                     array[box] = part
+                    for key in _keys(array, box):
+                        _synchronise(self.paths[name] / key)
                 taken += count
 
     def status(self, start: int, stop: int) -> np.ndarray:
@@ -158,3 +163,25 @@ class ZarrOutputs:
 
     def close(self) -> None:
         """Nothing is open between calls."""
+
+
+def _keys(array: Any, box: tuple) -> Iterator[str]:
+    """Names of the chunks that a box of leading axes lies in."""
+    bounds = [(x.start, x.stop) if isinstance(x, slice) else (x, x + 1) for x in box]
+    leading = [
+        range(start // size, (stop - 1) // size + 1)
+        for (start, stop), size in zip(bounds, array.chunks, strict=False)
+    ]
+    others = map(range, array.cdata_shape[len(box) :])
+    for place in itertools.product(*leading, *others):
+        yield array.metadata.encode_chunk_key(place)
+
+
+def _synchronise(path: Path) -> None:
+    """Wait until a file is on the disk, which zarr does not; chunks may be absent."""
+    try:
+        file = path.open("r+b")
+    except FileNotFoundError:  # all of it is the fill value
+        return
+    with file:
+        os.fsync(file.fileno())
