@@ -62,6 +62,22 @@ def speed() -> str:
     return f"{markdown(['n', *sizes], lines)}\n\n{batch} random matrices; {of}."
 
 
+def peers() -> str:
+    """The least time of other libraries over that of bed."""
+    heading, rows = results("peers")
+    by_dtype: dict[str, dict[str, str]] = {}
+    for row in rows:
+        best = f"{float(row['best_ratio']):.1f} {row['best_peer']}"
+        by_dtype.setdefault(row["dtype"], {})[row["n"]] = best
+    sizes = [*by_dtype["float64"]]
+    lines = ([dtype, *map(cells.get, sizes)] for dtype, cells in by_dtype.items())
+    of = machine(heading, "numpy", "torch", "numba")
+    return (
+        f"{markdown(['n', *sizes], lines)}\n\n{rows[0]['batch']} matrices on one "
+        f"thread; {of}, Eigen 3.4."
+    )
+
+
 def threads() -> str:
     """What the second thread gains."""
     one, two = (
@@ -145,7 +161,9 @@ def roots() -> str:
     )
 
 
-BLOCKS = {each.__name__: each for each in (speed, threads, single, functions, roots)}
+BLOCKS = {
+    each.__name__: each for each in (speed, threads, peers, single, functions, roots)
+}
 
 
 def filled(text: str) -> str:
