@@ -21,6 +21,23 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 
 register(emulated.ENGINE)
 
+# Where nearly every test compiles a program of its own, which takes most of its time:
+# all of these tests but one in so many are slow, as of a sweep.
+COMPILING = {
+    "test_autograd_jax": 3,
+    "test_cases_gradients": 2,
+    "test_extremal_gradients": 3,
+    "test_funm_jax": 3,
+    "test_generalized_gradients": 2,
+    "test_generalized_jax": 2,
+    "test_gradient_options": 2,
+    "test_jax_modes": 2,
+    "test_jax_programs": 2,
+    "test_matfun_derivatives": 2,
+    "test_matfun_jax": 3,
+    "test_vjp": 2,
+}
+
 # Engines that take seconds here for large matrices, and the size from which on all but
 # one are left to a run of everything.
 SLOW_ENGINES = {"reference", emulated.ENGINE.name}
@@ -43,10 +60,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker("gpu")
         if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        elif item.get_closest_marker("sweep") and not item.get_closest_marker("slow"):
-            sweeps[item.function].append(item)
-    for cases in sweeps.values():
-        step = cases[0].get_closest_marker("sweep").args[0]
+        elif item.get_closest_marker("slow"):
+            continue
+        elif sweep := item.get_closest_marker("sweep"):
+            sweeps[item.function, sweep.args[0]].append(item)
+        elif item.path.stem in COMPILING:
+            sweeps[item.path, COMPILING[item.path.stem]].append(item)
+    for (_, step), cases in sweeps.items():
         chosen = random.Random(f"{SEED} {cases[0].nodeid}")
         for item in chosen.sample(cases, len(cases) - -(-len(cases) // step)):
             item.add_marker("slow")
