@@ -26,7 +26,7 @@ import numpy as np
 from machine_code import Code
 
 from bed._console import ArgumentParser, show
-from bed.engines.raw_cuda import _layouts, _spectral_layouts
+from bed.engines.raw_cuda import _layouts, _spectral_layouts, _split_layouts
 from bed.engines.raw_cuda._layouts import Layout
 from bed.engines.raw_cuda._module import OPTIONS, source
 
@@ -34,6 +34,7 @@ from bed.engines.raw_cuda._module import OPTIONS, source
 ARCHITECTURES = ("sm_80", "sm_90", "sm_75", "sm_86", "sm_89", "sm_100", "sm_120")
 MODELLED = ARCHITECTURES[:2]
 DTYPES = ("float32", "float64", "complex64", "complex128")
+TABLES = _layouts, _split_layouts, _spectral_layouts
 NAN = float("nan")
 RESULTS = Path(__file__).parent / "results" / "kernels_static.csv"
 
@@ -130,7 +131,7 @@ def _fetch(get_size, get, program) -> bytes:
 
 def instantiations(dtype: np.dtype) -> list[Layout]:
     """Every kernel of a dtype."""
-    return _layouts.instantiations(dtype) + _spectral_layouts.instantiations(dtype)
+    return [x for module in TABLES for x in module.instantiations(dtype)]
 
 
 def resident_blocks(layout: Layout, compiled: Compiled, architecture: str) -> int:
@@ -169,7 +170,7 @@ def sweep_steps(layout: Layout, code: Code) -> Steps:
         roots = [i for i, x in enumerate(code) if "MUFU.RSQ" in x]
         sweep = roots[-rotations:]
         return Steps(finding=(sweep[-1] - sweep[0]) / max(1, len(sweep) - 1))
-    if kernel not in ("eigh_chase", "eigh_values", "eigh_block"):
+    if kernel not in ("eigh_chase", "eigh_values", "eigh_block", "split_chase"):
         return Steps()
     loop = machine_code.chain(code)
     finding = len(loop) / machine_code.roots(loop)

@@ -136,6 +136,42 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     return w, v, status
 
 
+def eigh_split(split, a, uplo="L", *, scratch=2**26):
+    """As `eigh`, in the launches of `split`, with so many bytes of scratch memory."""
+    launcher = engine_module("eigh")
+    batch, n, _ = a.shape
+    outputs = allocate(np.empty, (batch, n), a.dtype)
+    capacity = split.capacity(batch, scratch)
+    memory = np.empty(capacity * split.each, "u1")
+    for x in (*outputs, memory):
+        x.view("u1").fill(0xFF)
+    given = launcher.arguments(a, uplo, np.int32(0), *outputs, pointer=_itself)[4:]
+    for layout, first, count in split.launches(batch, capacity):
+        chunk = launcher.split_arguments(split, None, capacity, first, count, _itself)
+        launch_over(
+            kernel(layout.source, layout.expression),
+            (launcher.grid(layout, count), layout.threads, layout.shared),
+            input_pointer(a),
+            outputs,
+            (*given, memory, *chunk[1:]),
+        )
+    return outputs
+
+
+def launch_over(kernel, sizes, a, outputs, rest):
+    """Launch a kernel on copies of arrays that it may read and write; then fill.
+
+    As `launch`, with a further array among `rest`.
+    """
+    single = outputs[0].dtype == np.float32
+    arrays = [x for x in (*outputs, *rest) if isinstance(x, np.ndarray)]
+    buffers = {id(x): Buffer.of(x, align=max(x.itemsize, 16)) for x in arrays}
+    there = [buffers.get(id(x), x) for x in (*outputs, *rest)]
+    _run(kernel, sizes, (a, *there), flush_subnormals=single)
+    for x in arrays:
+        x[...] = buffers[id(x)].array
+
+
 def launch(kernel, sizes, a, outputs, rest):
     """Launch a kernel on copies of the outputs, in memory that is guarded; then fill.
 
@@ -238,6 +274,7 @@ def shared_memory(dtype: np.dtype) -> Iterator[tuple[str, int]]:
             del words[-1]  # minimum blocks
             size = f"sizeof(bed::{kernel.title()}Memory<{', '.join(words)}>)"
         yield size, layout.shared
+    yield "sizeof(bed::Progress)", engine_module("_split_layouts").PROGRESS_BYTES
     for eigenvectors in True, False:
         layout = layouts._block(50, dtype.name, eigenvectors)
         element = layouts.TYPES[dtype.name]

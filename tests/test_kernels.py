@@ -12,14 +12,14 @@ import pytest
 import emulated
 
 ROOT = Path(__file__).parents[1]
+TABLES = "_layouts", "_split_layouts", "_spectral_layouts"
 
 
 @pytest.fixture(scope="module")
 def static():
     """scripts/kernels_static.py, which compiles."""
-    emulated.engine_module("_layouts")  # where CuPy is missing, import without it
-    emulated.engine_module("_spectral_layouts")
-    emulated.engine_module("_module")
+    for name in (*TABLES, "_module"):  # where CuPy is missing, import without it
+        emulated.engine_module(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "scripts")
         module = importlib.import_module("kernels_static")
@@ -29,7 +29,7 @@ def static():
 
 
 def _instantiations():
-    modules = [emulated.engine_module(x) for x in ("_layouts", "_spectral_layouts")]
+    modules = [emulated.engine_module(x) for x in TABLES]
     for dtype in ("float32", "float64", "complex64", "complex128"):
         for layout in [x for m in modules for x in m.instantiations(np.dtype(dtype))]:
             yield pytest.param(layout, dtype, id=layout.expression.replace("bed::", ""))

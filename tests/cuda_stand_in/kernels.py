@@ -38,6 +38,8 @@ class Kernel:
             self.run = without_launch(OWN[name])
         elif name.startswith("bed::spectral"):
             self.run = functions.emulated_kernel(name, code)
+        elif name.startswith("bed::split"):
+            self.run = emulated_step(name, code)
         elif os.environ.get("BED_STAND_IN_KERNELS") == "emulated":
             self.run = emulated_kernel(name, code)
         else:
@@ -67,7 +69,7 @@ def without_launch(function):
 def parameters(expression):
     """Dtype of the arguments of a kernel of bed, and whether it has eigenvectors."""
     kernel, element = re.match(
-        r"bed::eigh_(\w+)<(?:bed::)?(float|double|Complex<\w+>)", expression
+        r"bed::\w+?_(\w+)<(?:bed::)?(float|double|Complex<\w+>)", expression
     ).groups()
     vectors = kernel != "values" and not expression.endswith("false>")
     return np.dtype(functions.TYPES[element]), vectors
@@ -123,6 +125,29 @@ def emulated_kernel(expression, code):
             out,
             (batch, *strides, n, storage, conjugate),
         )
+
+    return run
+
+
+def emulated_step(expression, code):
+    """One of several launches that solve a batch, with scratch memory that they share.
+
+    Nothing else could: none of them leaves a result that another solver has.
+    """
+    import emulated
+
+    dtype, vectors = parameters(expression)
+    source = re.match(r'#line 1 "(\w+\.cu)"', code)[1]
+    kernel = emulated.kernel(source, expression)
+    real = dtype.type(0).real.itemsize
+
+    def run(launch, a, w, v, status, *rest):
+        batch, *strides, n, storage, _, scratch, capacity, room, _, _ = rest
+        x, *out = arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage)
+        each = 2 * (n + room) * real + 24
+        memory = at(scratch, (capacity * each,), "u1")
+        there = (*rest[:7], memory, *rest[8:])
+        emulated.launch_over(kernel, launch, emulated.input_pointer(x), out, there)
 
     return run
 

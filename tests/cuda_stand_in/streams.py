@@ -36,6 +36,9 @@ class Stream:
         if not any(stream.work for stream in Stream.streams):
             Stream.alive.clear()
 
+    def is_capturing(self):
+        return self.captured is not None
+
     def begin_capture(self):
         assert self.ptr, "the default stream cannot be captured"
         self.captured = []

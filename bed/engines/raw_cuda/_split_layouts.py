@@ -1,0 +1,143 @@
+"""Eigenvectors in several launches: for which sizes, and how these are laid out.
+
+Many more chains run at once than in one launch (src/split.cuh), for more traffic with
+memory. As in `_layouts.py`, nothing depends on the batch but how often launches repeat.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ._layouts import (
+    BLOCK_APPLIERS,
+    BLOCK_BLOCKS,
+    MAX_N,
+    MOST_BYTES,
+    TYPES,
+    WARP,
+    Layout,
+    choose,
+)
+
+# The size from which on matrices of a dtype are solved so. One launch solves all, until
+# both have been timed on a GPU: scripts/gpu_acceptance.py does.
+CHOSEN: dict[str, int] = {}
+
+# The size from which on they can be: what one launch takes a block a matrix for.
+POSSIBLE = {"float64": 49, "complex64": 49, "complex128": 33}
+
+# Memory beside the outputs, at most. Entries of a record, that are a sweep or one of
+# its rotations: with more a chunk has fewer chains, with fewer Q is moved more often.
+SCRATCH = 64 * 2**20
+ROOM = 1024
+
+# Rotations of a random matrix, times n², by the bytes of a real number, and how many
+# times as many the rounds have room for.
+ROTATIONS, ROUNDS_ROOM = {4: 1.05, 8: 1.27}, 1.2
+
+# Rows are padded to the next of these. Minimum blocks of a multiprocessor as in
+# `_layouts.py`, by dtype and rows.
+ROWS = (48, 64)
+APPLY_BLOCKS = {
+    ("float64", 64): 6,
+    ("complex64", 64): 5,
+    ("complex128", 48): 4,
+    ("complex128", 64): 3,
+}
+
+# Chains of a block, one thread each: a warp, so that all multiprocessors have some.
+CHAINS = 32
+
+PROGRESS_BYTES = 24  # sizeof(Progress)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The launches for a chunk: one, two in every round, and one.
+
+    Attributes
+    ----------
+    reduce, chase, apply, finish : Layout
+    rounds : int
+        After which few chains are left, that the last launch ends.
+    room : int
+        Entries of a record.
+    each : int
+        Bytes of scratch memory for each matrix.
+    """
+
+    reduce: Layout
+    chase: Layout
+    apply: Layout
+    finish: Layout
+    rounds: int
+    room: int
+    each: int
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """All four."""
+        return self.reduce, self.chase, self.apply, self.finish
+
+    def capacity(self, batch: int, scratch: int = SCRATCH) -> int:
+        """Matrices of a chunk, for which there is memory."""
+        return max(1, min(batch, scratch // self.each))
+
+    def launches(self, batch: int, capacity: int) -> Iterator[tuple[Layout, int, int]]:
+        """Every launch of a batch in order: layout, first matrix, and how many."""
+        rounds = (self.chase, self.apply) * self.rounds
+        for first in range(0, batch, capacity):
+            for layout in (self.reduce, *rounds, self.finish):
+                yield layout, first, min(capacity, batch - first)
+
+
+def chosen(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Split | None:
+    """The launches for eigenvectors, or None where one launch is taken."""
+    least = CHOSEN.get(dtype.name)
+    if least is None or n < least:
+        return None
+    found = split(n, dtype)
+    fits = max(layout.shared for layout in found.layouts) <= limit
+    return found if fits else None
+
+
+@cache
+def split(n: int, dtype: np.dtype, room: int = ROOM) -> Split:
+    """The launches for matrices of a size and dtype that are in `POSSIBLE`."""
+    dtype = np.dtype(dtype)
+    name, element = dtype.name, TYPES[dtype.name]
+    assert POSSIBLE[name] <= n <= MAX_N
+    real = dtype.type(0).real.itemsize
+    rows = next(x for x in ROWS if n <= x)
+    in_block = choose(n, dtype, eigenvectors=True).shared
+    threads = WARP * BLOCK_APPLIERS
+    blocks = BLOCK_BLOCKS.get(name, 1)
+
+    def layout(step: str, parameters: str, threads: int, matrices: int, shared: int):
+        expression = f"bed::split_{step}<{element}{parameters}>"
+        return Layout(f"split_{step}.cu", expression, threads, matrices, shared)
+
+    of_block = f", {BLOCK_APPLIERS}, {blocks}"
+    of_rows = f", {rows}, {APPLY_BLOCKS[name, rows]}"
+    row_threads = -(-rows * (dtype.itemsize // real) // WARP) * WARP
+    return Split(
+        layout("reduce", of_block, threads, 1, in_block),
+        layout("chase", f", {CHAINS}", CHAINS, CHAINS, 2 * n * CHAINS * real),
+        layout("apply", of_rows, row_threads, 1, 2 * room * real),
+        layout("finish", of_block, threads, 1, in_block),
+        rounds=-int(-ROUNDS_ROOM * ROTATIONS[real] * n * n // max(room - n, 1)),
+        room=room,
+        each=2 * (n + room) * real + PROGRESS_BYTES,
+    )
+
+
+def instantiations(dtype: np.dtype) -> list[Layout]:
+    """Every layout for a dtype, each instantiation once, with the largest n."""
+    found = {}
+    name = np.dtype(dtype).name
+    for n in range(POSSIBLE.get(name, MAX_N + 1), MAX_N + 1):
+        for layout in split(n, dtype).layouts:
+            found[layout.expression] = layout
+    return list(found.values())

@@ -1,0 +1,35 @@
+// The QR chains of a round, one thread each (split.cuh).
+//
+// Grid: a block for CHAINS matrices of a chunk. Dynamic shared memory: their T,
+// diagonal and off-diagonal entries side by side. That one block is enough lets the
+// compiler take the registers with which a chain is fastest.
+#include "split.cuh"
+
+namespace bed {
+
+template <typename T, int CHAINS>
+__global__ void __launch_bounds__(CHAINS, 1)
+    split_chase(BED_BATCH_PARAMETERS(T), BED_SPLIT_PARAMETERS) {
+  using R = RealOf<T>;
+  BED_DYNAMIC_SHARED(raw);
+  const int thread = threadIdx.x, m = static_cast<int>(blockIdx.x) * CHAINS + thread;
+  if (m >= count) return;
+  const Scratch<R> kept(scratch, capacity, room, n);
+  R* d = reinterpret_cast<R*>(raw) + thread;
+  const StridedTridiagonal<R, CHAINS> t{d, d + CHAINS * n};
+  Progress progress = kept.progress[m];
+  // Chains that were done before have nothing to be applied any more.
+  if (progress.hi == 0 && progress.recorded == 0) return;
+  for (int i = 0; i < n; ++i) {
+    t.diagonal(i) = kept.diagonal(m, i);
+    if (i < n - 1) t.off_diagonal(i) = kept.off_diagonal(m, i);
+  }
+  record_sweeps(t, n, progress, kept.record(m), room);
+  for (int i = 0; i < n; ++i) {
+    kept.diagonal(m, i) = t.diagonal(i);
+    if (i < n - 1) kept.off_diagonal(m, i) = t.off_diagonal(i);
+  }
+  kept.progress[m] = progress;
+}
+
+}  // namespace bed
