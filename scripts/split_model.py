@@ -6,14 +6,16 @@ others apply the rotations: the chains of a multiprocessor are as few as the mat
 that its registers or shared memory hold. Three launches would reduce and form Q as
 today; run a chain in each thread, with the rotations written to global memory; and
 apply them. Where memory for the rotations is bounded, a chunk has few chains again.
-Writes scripts/results/split_model.csv; no GPU has run what it says.
+And Q may have the place of the eigenvectors, where rotations are found and applied in
+rounds: that is what the package has (_split_layouts.py). Writes
+scripts/results/split_model.csv; no GPU has run what it says.
 
 A phase takes a multiprocessor as many cycles a matrix as the largest of three: those of
 a warp alone (machine_code.py), divided by the matrices that are there at once; the
 instructions of a warp, double-precision ones twice, divided by four partitions; and the
 bytes that it moves. Left out are bank conflicts, the caches, sorting and storing, the
-end of a batch, that a warp waits for its longest chain, and that launches of two chunks
-may overlap: ratios say more than rates do.
+end of a batch, that a warp waits for its longest chain, what a launch costs, and that
+those of two chunks may overlap: ratios say more than rates do.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ import numpy as np
 from machine_code import Code, count, cycles, loops, roots
 
 from bed.cli._table import write_table
+from bed.engines.raw_cuda import _split_layouts
 from bed.engines.raw_cuda._layouts import Layout, choose
 
 ARCHITECTURE = "sm_90"
@@ -35,9 +38,6 @@ CASES = {
     "complex64": (32, 48, 64),
     "complex128": (32, 48, 64),
 }
-
-# Rotations of a random matrix, times n², by the bytes of a real number.
-ROTATIONS = {4: 1.05, 8: 1.27}
 
 # H200: multiprocessors, partitions of each, a clock to turn cycles into seconds, and
 # bytes a second of a copy.
@@ -52,10 +52,11 @@ STORES_A_ROTATION = 2  # with its address
 
 # Where the rotations may be between two launches: in as much memory as they need; in
 # what a batch may have beside its eigenvectors, in chunks; in the eigenvectors' place,
-# with one number each, and what is too much there. Matrices differ: with room for some
-# that take more.
-PLACES = ("without_bound", "scratch_alone", "output_first")
-SCRATCH, ROOM = 64 * 2**20, 1.2
+# with one number each, and what is too much there; those of a round in what a batch may
+# have, with Q in the eigenvectors' place. Matrices differ: with room for some that take
+# more.
+PLACES = ("without_bound", "scratch_alone", "output_first", "rounds")
+SCRATCH, ROOM = _split_layouts.SCRATCH, _split_layouts.ROUNDS_ROOM
 
 # What shared memory holds today would be rotated in registers: a lane has a row of real
 # or of imaginary parts, as rotations are real. A rotation is three products, of which
@@ -200,6 +201,16 @@ class Sizes:
         rotations = ROOM * self.turned / 2
         return max(rotations - self.matrix, 0) + 2 * self.n * self.real
 
+    @property
+    def round(self) -> float:
+        """What T and the rotations of a round take."""
+        return 2 * (self.n + _split_layouts.ROOM) * self.real
+
+    @property
+    def rounds(self) -> float:
+        """In which a matrix has its rotations; half of a sweep has no room in each."""
+        return self.rotations / (_split_layouts.ROOM - self.n / 2)
+
 
 def launch(work: Work, at_once: float, per_warp: float, moved: float) -> float:
     """Cycles of a matrix of which so many are on a multiprocessor."""
@@ -236,6 +247,11 @@ def split(found: Phases, sizes: Sizes, warps: int, rows: bool) -> dict[str, floa
     free = chase(found, sizes, turned, float("inf"))
     scratch = chase(found, sizes, turned, SCRATCH / (ROOM * turned))
     output = chase(found, sizes, turned / 2, SCRATCH / sizes.overflow)
+    moved = turned + sizes.rounds * 4 * n * sizes.real
+    in_rounds = chase(found, sizes, moved, SCRATCH / sizes.round)
+    moved = turned + sizes.rounds * 2 * sizes.matrix
+    in_rounds += launch(applied, at_once, per_warp, moved)
+    in_rounds += 2 * sizes.matrix / BYTES_A_CYCLE  # to sort
     return {
         "reduce": formed_cycles,
         "chase": free,
@@ -244,6 +260,7 @@ def split(found: Phases, sizes: Sizes, warps: int, rows: bool) -> dict[str, floa
         "scratch_alone": formed_cycles + scratch + applied_cycles,
         # Q has no place before the rotations are read: matrices are reduced again.
         "output_first": reduced + output + formed_cycles + applied_cycles,
+        "rounds": formed_cycles + in_rounds,
     }
 
 
@@ -256,7 +273,7 @@ def row(dtype: str, n: int) -> dict:
     code = machine_code.disassemble(compiled.cubin)
     resident = kernels_static.resident_blocks(layout, compiled, ARCHITECTURE)
     found = phases(layout, code, n, 4 if item > real else 1)
-    rotations = ROTATIONS[real] * n * n
+    rotations = _split_layouts.ROTATIONS[real] * n * n
     now = today(found, layout, resident, rotations)
     # Where registers hold matrices, the warp of the chains is one more that has some.
     block = layout.source == "eigh_block.cu"

@@ -274,7 +274,11 @@ def shared_memory(dtype: np.dtype) -> Iterator[tuple[str, int]]:
             del words[-1]  # minimum blocks
             size = f"sizeof(bed::{kernel.title()}Memory<{', '.join(words)}>)"
         yield size, layout.shared
-    yield "sizeof(bed::Progress)", engine_module("_split_layouts").PROGRESS_BYTES
+    split = engine_module("_split_layouts")
+    yield "sizeof(bed::Progress)", split.PROGRESS_BYTES
+    for layout in split.instantiations(dtype):
+        if found := re.match(r"bed::split_reduce_lanes<(.*), \d+>", layout.expression):
+            yield f"sizeof(bed::ReduceMemory<{found[1]}>)", layout.shared
     for eigenvectors in True, False:
         layout = layouts._block(50, dtype.name, eigenvectors)
         element = layouts.TYPES[dtype.name]

@@ -279,7 +279,7 @@ def test_model_of_three_launches_is_of_the_kernels_there_are(
     assert found["kernel"] == expected["kernel"]
     # Another compiler counts a little differently.
     cycles = [name for name in found if name.endswith(("_cycles", "_alone"))]
-    assert len(cycles) == 10
+    assert len(cycles) == 11
     for name in cycles:
         assert float(found[name]) == pytest.approx(float(expected[name]), rel=0.1)
     for place in model.PLACES:

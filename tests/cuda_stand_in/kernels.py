@@ -38,8 +38,6 @@ class Kernel:
             self.run = without_launch(OWN[name])
         elif name.startswith("bed::spectral"):
             self.run = functions.emulated_kernel(name, code)
-        elif name.startswith("bed::split"):
-            self.run = emulated_step(name, code)
         elif os.environ.get("BED_STAND_IN_KERNELS") == "emulated":
             self.run = emulated_kernel(name, code)
         else:
@@ -90,15 +88,21 @@ def arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage):
 
 
 def solver(expression):
-    """A kernel of bed by the CPU engine."""
+    """A kernel of bed by the CPU engine; of several launches the last one solves."""
     from bed.engines.numba_cpu import eigh
 
     dtype, vectors = parameters(expression)
+    idle = re.match("bed::split_(?!finish)", expression)
 
-    def run(a, w, v, status, batch, matrix, row, column, n, storage, conjugate):
+    def run(a, w, v, status, batch, matrix, row, column, n, storage, conjugate, *more):
+        if idle:
+            return
         x, *out = arrays_of(
             dtype, vectors, a, w, v, status, batch, (matrix, row, column), n, storage
         )
+        if more:
+            first, count = more[-2:]
+            x, *out = (each[first : first + count] for each in (x, *out))
         if storage == 2:
             x = (x.astype("u4") << 16).view("f4")
         x = np.conj(x) if conjugate else x
@@ -111,43 +115,25 @@ def emulated_kernel(expression, code):
     """A kernel of bed in the emulator, with the launch that it is given."""
     import emulated
 
+    split_layouts = emulated.engine_module("_split_layouts")
     dtype, vectors = parameters(expression)
     source = re.match(r'#line 1 "(\w+\.cu)"', code)[1]
     kernel = emulated.kernel(source, expression)
 
-    def run(launch, a, w, v, status, batch, matrix, row, column, n, storage, conjugate):
+    def run(launch, a, w, v, status, batch, matrix, row, column, n, storage, *rest):
         strides = (matrix, row, column)
         x, *out = arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage)
-        emulated.launch(
-            kernel,
-            launch,
-            emulated.input_pointer(x),
-            out,
-            (batch, *strides, n, storage, conjugate),
-        )
-
-    return run
-
-
-def emulated_step(expression, code):
-    """One of several launches that solve a batch, with scratch memory that they share.
-
-    Nothing else could: none of them leaves a result that another solver has.
-    """
-    import emulated
-
-    dtype, vectors = parameters(expression)
-    source = re.match(r'#line 1 "(\w+\.cu)"', code)[1]
-    kernel = emulated.kernel(source, expression)
-    real = dtype.type(0).real.itemsize
-
-    def run(launch, a, w, v, status, *rest):
-        batch, *strides, n, storage, _, scratch, capacity, room, _, _ = rest
-        x, *out = arrays_of(dtype, vectors, a, w, v, status, batch, strides, n, storage)
-        each = 2 * (n + room) * real + 24
+        given = (batch, *strides, n, storage, *rest)
+        pointer = emulated.input_pointer(x)
+        if len(rest) == 1:
+            emulated.launch(kernel, launch, pointer, out, given)
+            return
+        # One of several launches, with memory that they share.
+        conjugate, scratch, capacity, room, *chunk = rest
+        each = split_layouts.scratch_bytes(int(n), dtype, int(room))
         memory = at(scratch, (capacity * each,), "u1")
-        there = (*rest[:7], memory, *rest[8:])
-        emulated.launch_over(kernel, launch, emulated.input_pointer(x), out, there)
+        rest = (*given[:6], conjugate, memory, capacity, room, *chunk)
+        emulated.launch_over(kernel, launch, pointer, out, rest)
 
     return run
 

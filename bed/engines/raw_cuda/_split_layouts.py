@@ -13,20 +13,24 @@ import numpy as np
 from ._layouts import (
     BLOCK_APPLIERS,
     BLOCK_BLOCKS,
+    LANES,
     MAX_N,
     MOST_BYTES,
     TYPES,
     WARP,
     Layout,
-    choose,
+    Rows,
+    _block,
+    _matrix_bytes,
 )
 
 # The size from which on matrices of a dtype are solved so. One launch solves all, until
 # both have been timed on a GPU: scripts/gpu_acceptance.py does.
 CHOSEN: dict[str, int] = {}
 
-# The size from which on they can be: what one launch takes a block a matrix for.
-POSSIBLE = {"float64": 49, "complex64": 49, "complex128": 33}
+# The size from which on they can be, where a model says that it pays
+# (scripts/split_model.py).
+POSSIBLE = {"float64": 41, "complex64": 49, "complex128": 33}
 
 # Memory beside the outputs, at most. Entries of a record, that are a sweep or one of
 # its rotations: with more a chunk has fewer chains, with fewer Q is moved more often.
@@ -41,12 +45,15 @@ ROTATIONS, ROUNDS_ROOM = {4: 1.05, 8: 1.27}, 1.2
 # `_layouts.py`, by dtype and rows.
 ROWS = (48, 64)
 APPLY_BLOCKS = {
+    ("float64", 48): 8,
     ("float64", 64): 6,
     ("complex64", 64): 5,
     ("complex128", 48): 4,
     ("complex128", 64): 3,
 }
 
+# Warps that hold matrices.
+REDUCE_WARPS = 4
 # Chains of a block, one thread each: a warp, so that all multiprocessors have some.
 CHAINS = 32
 
@@ -107,30 +114,62 @@ def chosen(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Split | None:
 def split(n: int, dtype: np.dtype, room: int = ROOM) -> Split:
     """The launches for matrices of a size and dtype that are in `POSSIBLE`."""
     dtype = np.dtype(dtype)
-    name, element = dtype.name, TYPES[dtype.name]
+    name, real = dtype.name, dtype.type(0).real.itemsize
     assert POSSIBLE[name] <= n <= MAX_N
-    real = dtype.type(0).real.itemsize
-    rows = next(x for x in ROWS if n <= x)
-    in_block = choose(n, dtype, eigenvectors=True).shared
-    threads = WARP * BLOCK_APPLIERS
-    blocks = BLOCK_BLOCKS.get(name, 1)
-
-    def layout(step: str, parameters: str, threads: int, matrices: int, shared: int):
-        expression = f"bed::split_{step}<{element}{parameters}>"
-        return Layout(f"split_{step}.cu", expression, threads, matrices, shared)
-
-    of_block = f", {BLOCK_APPLIERS}, {blocks}"
-    of_rows = f", {rows}, {APPLY_BLOCKS[name, rows]}"
-    row_threads = -(-rows * (dtype.itemsize // real) // WARP) * WARP
+    lanes = next((rows for rows in LANES[name] if n <= rows.n), None)
     return Split(
-        layout("reduce", of_block, threads, 1, in_block),
-        layout("chase", f", {CHAINS}", CHAINS, CHAINS, 2 * n * CHAINS * real),
-        layout("apply", of_rows, row_threads, 1, 2 * room * real),
-        layout("finish", of_block, threads, 1, in_block),
+        _reduce_lanes(lanes, name) if lanes else _whole("reduce", n, name),
+        _chase(n, name),
+        _apply(n, name, room),
+        _whole("finish", n, name),
         rounds=-int(-ROUNDS_ROOM * ROTATIONS[real] * n * n // max(room - n, 1)),
         room=room,
-        each=2 * (n + room) * real + PROGRESS_BYTES,
+        each=scratch_bytes(n, dtype, room),
     )
+
+
+def scratch_bytes(n: int, dtype: np.dtype, room: int) -> int:
+    """Of scratch memory for each matrix: T, a record, where its chain is."""
+    return 2 * (n + room) * dtype.type(0).real.itemsize + PROGRESS_BYTES
+
+
+def _layout(
+    step: str, name: str, parameters: tuple, threads: int, matrices: int, shared: int
+) -> Layout:
+    words = ", ".join([TYPES[name], *map(str, parameters)])
+    kernel = f"split_{step}"
+    return Layout(f"{kernel}.cu", f"bed::{kernel}<{words}>", threads, matrices, shared)
+
+
+def _whole(step: str, n: int, name: str) -> Layout:
+    """Of a block a matrix, in the same memory as in one launch."""
+    shared = _block(n, name, True).shared
+    parameters = BLOCK_APPLIERS, BLOCK_BLOCKS.get(name, 1)
+    return _layout(step, name, parameters, WARP * BLOCK_APPLIERS, 1, shared)
+
+
+def _reduce_lanes(rows: Rows, name: str) -> Layout:
+    dtype = np.dtype(name)
+    real, matrices = dtype.type(0).real.itemsize, WARP // rows.lanes * REDUCE_WARPS
+    each = _matrix_bytes(rows, name, eigenvectors=True) + rows.n * dtype.itemsize
+    parameters = rows.n, rows.lanes, rows.rows, REDUCE_WARPS, rows.blocks
+    shared = matrices * (each + 2 * rows.n * real)
+    threads = WARP * REDUCE_WARPS
+    return _layout("reduce_lanes", name, parameters, threads, matrices, shared)
+
+
+def _chase(n: int, name: str) -> Layout:
+    shared = 2 * n * CHAINS * np.dtype(name).type(0).real.itemsize
+    return _layout("chase", name, (CHAINS,), CHAINS, CHAINS, shared)
+
+
+def _apply(n: int, name: str, room: int) -> Layout:
+    dtype = np.dtype(name)
+    real = dtype.type(0).real.itemsize
+    rows = next(most for most in ROWS if n <= most)
+    threads = -(-rows * (dtype.itemsize // real) // WARP) * WARP
+    parameters = rows, APPLY_BLOCKS[name, rows]
+    return _layout("apply", name, parameters, threads, 1, 2 * room * real)
 
 
 def instantiations(dtype: np.dtype) -> list[Layout]:

@@ -2,13 +2,14 @@
 // it can hold matrices: matrices are reduced; then in rounds their chains go on, one
 // thread each, and write the rotations to memory, which are applied; and the results
 // are sorted and stored. Every matrix gets the rotations that it has in one launch, in
-// their order: the bits are the same.
+// their order: the bits are the same. (eigh_chase.cu rotates by the identity besides,
+// which can change the sign of a zero.)
 //
 // Between the launches Q is where the eigenvectors will be. What else is kept has room
 // for the matrices of a chunk of the batch.
 #pragma once
-#include "batch.cuh"
 #include "chase.cuh"
+#include "store.cuh"
 
 namespace bed {
 
@@ -42,6 +43,34 @@ struct Scratch {
   }
   BED_DEVICE R& diagonal(int m, int i) const { return d[i * capacity + m]; }
   BED_DEVICE R& off_diagonal(int m, int i) const { return e[i * capacity + m]; }
+
+  // Copy T to a matrix in shared memory, and back; by so many threads.
+  template <typename Tridiagonal>
+  BED_DEVICE void load(int m, const Tridiagonal& t, int n, int thread,
+                       int threads) const {
+    for (int i = thread; i < n; i += threads) {
+      t.diagonal(i) = diagonal(m, i);
+      if (i < n - 1) t.off_diagonal(i) = off_diagonal(m, i);
+    }
+  }
+  template <typename Tridiagonal>
+  BED_DEVICE void store(int m, const Tridiagonal& t, int n, int thread,
+                        int threads) const {
+    for (int i = thread; i < n; i += threads) {
+      diagonal(m, i) = t.diagonal(i);
+      if (i < n - 1) off_diagonal(m, i) = t.off_diagonal(i);
+    }
+  }
+  // Store a matrix that was reduced.
+  template <typename Tridiagonal>
+  BED_DEVICE void begin(int m, const Tridiagonal& t, int n, const Scaling& scaling,
+                        int thread, int threads) const {
+    store(m, t, n, thread, threads);
+    if (thread != 0) return;
+    Window window = Window::bottom(t, n);
+    if (!window.shrink(t)) window = {0, 0};
+    progress[m] = {window.lo, window.hi, 0, 0, scaling.finite, scaling.exponent};
+  }
 };
 
 // Besides those of the batch, every kernel has these parameters: the scratch memory,

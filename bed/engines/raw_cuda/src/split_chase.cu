@@ -20,15 +20,9 @@ __global__ void __launch_bounds__(CHAINS, 1)
   Progress progress = kept.progress[m];
   // Chains that were done before have nothing to be applied any more.
   if (progress.hi == 0 && progress.recorded == 0) return;
-  for (int i = 0; i < n; ++i) {
-    t.diagonal(i) = kept.diagonal(m, i);
-    if (i < n - 1) t.off_diagonal(i) = kept.off_diagonal(m, i);
-  }
+  kept.load(m, t, n, 0, 1);
   record_sweeps(t, n, progress, kept.record(m), room);
-  for (int i = 0; i < n; ++i) {
-    kept.diagonal(m, i) = t.diagonal(i);
-    if (i < n - 1) kept.off_diagonal(m, i) = t.off_diagonal(i);
-  }
+  kept.store(m, t, n, 0, 1);
   kept.progress[m] = progress;
 }
 

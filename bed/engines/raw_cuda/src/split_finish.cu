@@ -35,10 +35,7 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   const long long index = first + m;
   const Scratch<R> kept(scratch, capacity, room, n);
   const int rows = parts_of<T>(n), parts = rows / n;
-  for (int i = thread; i < n; i += threads) {
-    memory.d[i] = kept.diagonal(m, i);
-    if (i < n - 1) memory.e[i] = kept.off_diagonal(m, i);
-  }
+  kept.load(m, t, n, thread, threads);
   const R* columns = columns_of(batch, index);
   for (int x = thread; x < n * rows; x += threads) {
     const int i = x / rows, j = x % rows;

@@ -23,16 +23,7 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   tridiagonalize_block<threads>(a, n, memory, t);
   back_transform_block<threads>(a, n, memory);
 
-  const Scratch<R> kept(scratch, capacity, room, n);
-  for (int i = thread; i < n; i += threads) {
-    kept.diagonal(m, i) = memory.d[i];
-    if (i < n - 1) kept.off_diagonal(m, i) = memory.e[i];
-  }
-  if (thread == 0) {
-    Window window = Window::bottom(t, n);
-    if (!window.shrink(t)) window = {0, 0};
-    kept.progress[m] = {window.lo, window.hi, 0, 0, scaling.finite, scaling.exponent};
-  }
+  Scratch<R>(scratch, capacity, room, n).begin(m, t, n, scaling, thread, threads);
   const int rows = parts_of<T>(n), parts = rows / n;
   R* q = columns_of(batch, index);
   for (int x = thread; x < n * rows; x += threads) {
