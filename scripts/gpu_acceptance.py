@@ -36,6 +36,7 @@ PARTS = {
     "kernels": ("kernels", "kernels"),
     "timings": ("timings", "timings"),
     "function_times": ("function_times", "times"),
+    "several": ("several_launches", "several"),
     **dict.fromkeys(device_tests.PARTS),
     "ten_million": ("limits", "ten_million"),
     "int32": ("limits", "beyond_int32"),

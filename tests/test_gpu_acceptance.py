@@ -186,6 +186,26 @@ Engine.load = lambda self, name="eigh": (
 """
 
 
+TABLE = "__import__('sys').modules['bed.engines.raw_cuda._split_layouts'].CHOSEN"
+SEVERAL = f"{TABLE}['float64'] < 64"
+
+
+@pytest.mark.parametrize("times", ["1", "1 + 2.0**-50", "1.01"])
+def test_several_launches_are_compared_with_one(tmp_path, times):
+    """Other bits are a failure; what is wrong is not timed."""
+    change = _wrong("eigh", f"if {SEVERAL}: result[0][-1] *= {times}")
+    result = run(tmp_path, "--only", "several", change="" if times == "1" else change)
+    (part,) = report(tmp_path)[0]["parts"]
+    assert part["state"] == ("passed" if times == "1" else "failed")
+    assert result.returncode == (times != "1"), result.stdout + result.stderr
+    if times == "1.01":
+        assert "times" not in part["data"]
+        return
+    (row,) = part["data"]["times"]
+    assert (row["dtype"], row["n"]) == ("float64", 48)
+    assert row["ratio"] == pytest.approx(row["one_ms"] / row["several_ms"])
+
+
 FAULTS = {
     # Nothing works in that process any more, as after a fault of a kernel.
     "cupy.asarray = None; raise MemoryError('illegal access')": "illegal access",

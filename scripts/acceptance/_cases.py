@@ -7,9 +7,11 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from unittest import mock
 
 import numpy as np
 
+from bed.engines.raw_cuda import _split_layouts
 from bed.engines.raw_cuda._layouts import MAX_N, choose
 from bed.testing.matrices import DTYPES, random_hermitian
 
@@ -43,6 +45,21 @@ def every_layout(dtype, *, vectors=True) -> list[tuple[int, object]]:
         layout = choose(n, dtype, eigenvectors=vectors)
         found[layout.expression] = (n, layout)
     return list(found.values())
+
+
+def sizes_of_several(dtype) -> list[int]:
+    """The largest sizes of the kernels that solve them in several launches."""
+    found = {}
+    for n in range(_split_layouts.POSSIBLE.get(dtype.name, MAX_N + 1), MAX_N + 1):
+        layouts = _split_layouts.split(n, dtype).layouts
+        found[tuple(layout.expression for layout in layouts)] = n
+    return list(found.values())
+
+
+def launches(dtype, *, several: bool):
+    """A context in which eigenvectors of a dtype take several launches, or one."""
+    least = _split_layouts.POSSIBLE[dtype.name] if several else MAX_N + 1
+    return mock.patch.dict(_split_layouts.CHOSEN, {dtype.name: least})
 
 
 def hermitian(rng, batch: int, n: int, dtype) -> np.ndarray:

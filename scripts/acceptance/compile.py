@@ -8,22 +8,34 @@ import time
 
 import numpy as np
 
-from ._cases import ALL_DTYPES, every_layout, parallel, processes
+from ._cases import (
+    ALL_DTYPES,
+    every_layout,
+    launches,
+    parallel,
+    processes,
+    sizes_of_several,
+)
 from ._device import engine, put, synchronize
 
 
 def compile_kernels(run, part) -> None:
     """Compile all kernels and load them."""
     tasks = [
-        (n, dtype.name, vectors)
+        (n, dtype.name, vectors, False)
         for dtype in ALL_DTYPES
         for vectors in (True, False)
         for n, _ in every_layout(dtype, vectors=vectors)
     ]
+    tasks += [
+        (n, dtype.name, True, True)
+        for dtype in ALL_DTYPES
+        for n in sizes_of_several(dtype)
+    ]
     if run.smoke:
         tasks = tasks[:3]
     # Those that take longest first, so that no process ends with one.
-    tasks.sort(key=lambda task: (task[2], task[0]), reverse=True)
+    tasks.sort(key=lambda task: (task[2:], task[0]), reverse=True)
     began = time.perf_counter()
     seconds = parallel(first_call, tasks, smoke=run.smoke)
     compiled = time.perf_counter()
@@ -48,10 +60,11 @@ def compile_kernels(run, part) -> None:
 
 def first_call(task: tuple) -> float:
     """Seconds that one matrix takes; what was compiled before is on disk."""
-    n, dtype, vectors = task
+    n, dtype, vectors, several = task
     a = put(np.zeros((1, n, n), dtype))
     synchronize()
     began = time.perf_counter()
-    engine()(a, eigenvectors=vectors)
+    with launches(a.dtype, several=several):
+        engine()(a, eigenvectors=vectors)
     synchronize()
     return time.perf_counter() - began
