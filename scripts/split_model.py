@@ -204,12 +204,12 @@ class Sizes:
     @property
     def round(self) -> float:
         """What T and the rotations of a round take."""
-        return 2 * (self.n + _split_layouts.ROOM) * self.real
+        return 2 * (1 + _split_layouts.ROOM) * self.n * self.real
 
     @property
     def rounds(self) -> float:
         """In which a matrix has its rotations; half of a sweep has no room in each."""
-        return self.rotations / (_split_layouts.ROOM - self.n / 2)
+        return self.rotations / (_split_layouts.ROOM - 0.5) / self.n
 
 
 def launch(work: Work, at_once: float, per_warp: float, moved: float) -> float:

@@ -136,12 +136,12 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     return w, v, status
 
 
-def eigh_split(split, a, uplo="L", *, scratch=2**26):
-    """As `eigh`, in the launches of `split`, with so many bytes of scratch memory."""
+def eigh_split(split, a, uplo="L"):
+    """As `eigh`, in the launches of `split`."""
     launcher = engine_module("eigh")
     batch, n, _ = a.shape
     outputs = allocate(np.empty, (batch, n), a.dtype)
-    capacity = split.capacity(batch, scratch)
+    capacity = split.capacity(batch)
     memory = np.empty(capacity * split.each, "u1")
     for x in (*outputs, memory):
         x.view("u1").fill(0xFF)

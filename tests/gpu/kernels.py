@@ -12,6 +12,7 @@ from drivers import Driver, eigh, eigvalsh
 
 FUSED = Driver("raw_cuda", "cuda")
 layouts = emulated.engine_module("_layouts")
+split_layouts = emulated.engine_module("_split_layouts")
 
 # A few kernels of each dtype, to rehearse: the smallest, one between and one above.
 FEW = (0, 2, 8)

@@ -7,7 +7,7 @@ import bed
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian
 from drivers import fetch, put
-from kernels import FUSED, batch_for, kernels, layouts, solve
+from kernels import FUSED, batch_for, kernels, layouts, solve, split_layouts
 
 
 @pytest.fixture
@@ -69,3 +69,32 @@ def test_sizes_in_any_order(rng, dtype):
         found = solve(arrays[n])
         assert_same_bits(found, expected.setdefault(n, found))
         assert not solve(arrays[n], vectors=False)[1].any()
+
+
+SEVERAL = {"f8": (41, 48, 49, 64), "c8": (49, 64), "c16": (33, 48, 49, 64)}
+
+
+@pytest.mark.parametrize("dtype, n", [(d, n) for d in SEVERAL for n in SEVERAL[d]])
+def test_several_launches_have_the_bits_of_one(rng, cupy, monkeypatch, dtype, n):
+    """In chunks, with a matrix that is none, and on two streams at once."""
+    a = random_hermitian(rng, (200, n, n), dtype)
+    a[7] = np.nan
+    monkeypatch.setattr(split_layouts, "CHOSEN", {})
+    expected = solve(a)
+    monkeypatch.setattr(split_layouts, "CHOSEN", split_layouts.POSSIBLE)
+    split = split_layouts.split(n, np.dtype(dtype))
+    there = [put(a, FUSED), put(a[::-1], FUSED)]
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in there]
+    cupy.cuda.Device().synchronize()
+    for chunk in (200, 90):
+        monkeypatch.setattr(split_layouts, "SCRATCH", chunk * split.each)
+        results = []
+        for x, stream in zip(there, streams, strict=True):
+            with stream:
+                results.append(bed.eigh(x, return_info=True))
+        for stream in streams:
+            stream.synchronize()
+        found = [tuple(fetch(result)) for result in results]
+        assert_same_bits(found[0], expected)
+        assert_same_bits(rows(found[1], slice(None, None, -1)), expected)
+    assert_same_bits(solve(a[50:], "U"), rows(expected, slice(50, None)))

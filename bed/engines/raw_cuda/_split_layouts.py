@@ -32,10 +32,11 @@ CHOSEN: dict[str, int] = {}
 # (scripts/split_model.py).
 POSSIBLE = {"float64": 41, "complex64": 49, "complex128": 33}
 
-# Memory beside the outputs, at most. Entries of a record, that are a sweep or one of
-# its rotations: with more a chunk has fewer chains, with fewer Q is moved more often.
+# Memory beside the outputs, at most. Entries of a record, times n, each a rotation or
+# the head of a sweep: with more a chunk has fewer chains, with fewer Q is moved more
+# often.
 SCRATCH = 64 * 2**20
-ROOM = 1024
+ROOM = 16
 
 # Rotations of a random matrix, times n², by the bytes of a real number, and how many
 # times as many the rounds have room for.
@@ -88,9 +89,9 @@ class Split:
         """All four."""
         return self.reduce, self.chase, self.apply, self.finish
 
-    def capacity(self, batch: int, scratch: int = SCRATCH) -> int:
+    def capacity(self, batch: int) -> int:
         """Matrices of a chunk, for which there is memory."""
-        return max(1, min(batch, scratch // self.each))
+        return max(1, min(batch, SCRATCH // self.each))
 
     def launches(self, batch: int, capacity: int) -> Iterator[tuple[Layout, int, int]]:
         """Every launch of a batch in order: layout, first matrix, and how many."""
@@ -102,8 +103,7 @@ class Split:
 
 def chosen(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Split | None:
     """The launches for eigenvectors, or None where one launch is taken."""
-    least = CHOSEN.get(dtype.name)
-    if least is None or n < least:
+    if not CHOSEN or n < CHOSEN.get(dtype.name, MAX_N + 1):
         return None
     found = split(n, dtype)
     fits = max(layout.shared for layout in found.layouts) <= limit
@@ -111,9 +111,10 @@ def chosen(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Split | None:
 
 
 @cache
-def split(n: int, dtype: np.dtype, room: int = ROOM) -> Split:
+def split(n: int, dtype: np.dtype, room: int | None = None) -> Split:
     """The launches for matrices of a size and dtype that are in `POSSIBLE`."""
     dtype = np.dtype(dtype)
+    room = ROOM * n if room is None else room
     name, real = dtype.name, dtype.type(0).real.itemsize
     assert POSSIBLE[name] <= n <= MAX_N
     lanes = next((rows for rows in LANES[name] if n <= rows.n), None)
