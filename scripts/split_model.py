@@ -34,7 +34,7 @@ ARCHITECTURE = "sm_90"
 RESULTS = Path(__file__).parent / "results" / "split_model.csv"
 CASES = {
     "float32": (32, 40, 48, 64),
-    "float64": (32, 48, 64),
+    "float64": (32, 40, 48, 64),
     "complex64": (32, 48, 64),
     "complex128": (32, 48, 64),
 }

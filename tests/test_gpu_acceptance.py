@@ -202,7 +202,7 @@ def test_several_launches_are_compared_with_one(tmp_path, times):
         assert "times" not in part["data"]
         return
     (row,) = part["data"]["times"]
-    assert (row["dtype"], row["n"]) == ("float64", 48)
+    assert (row["dtype"], row["n"]) == ("float64", 40)
     assert row["ratio"] == pytest.approx(row["one_ms"] / row["several_ms"])
 
 

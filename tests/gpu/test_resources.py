@@ -13,7 +13,7 @@ import bed
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian
 from drivers import fetch, put
-from kernels import FUSED
+from kernels import FUSED, split_layouts
 
 # CuPy gives memory out in units of this many bytes.
 UNIT = 512
@@ -28,6 +28,8 @@ def cupy():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2, 6, 16, 32, 64])
 def test_peak_memory_is_that_of_the_outputs(rng, cupy, n, dtype):
+    """And what several launches share, where eigenvectors take them."""
+    several = split_layouts.chosen(n, np.dtype(dtype))
     a = put(random_hermitian(rng, (1024, n, n), dtype), FUSED)
     for call in (bed.eigh, bed.eigvalsh):
         call(a)  # whatever the first call needs
@@ -36,7 +38,8 @@ def test_peak_memory_is_that_of_the_outputs(rng, cupy, n, dtype):
         with cupy.cuda.using_allocator(pool.malloc):
             result = call(a, return_info=True)
             outputs = sum(-(-x.nbytes // UNIT) * UNIT for x in result)
-            assert pool.total_bytes() <= outputs
+            shared = split_layouts.SCRATCH if several and call is bed.eigh else 0
+            assert pool.total_bytes() <= outputs + shared
             del result
             cupy.cuda.Device().synchronize()
 

@@ -30,7 +30,7 @@ CHOSEN: dict[str, int] = {}
 
 # The size from which on they can be, where a model says that it pays
 # (scripts/split_model.py).
-POSSIBLE = {"float64": 41, "complex64": 49, "complex128": 33}
+POSSIBLE = {"float64": 33, "complex64": 49, "complex128": 33}
 
 # Memory beside the outputs, at most. Entries of a record, times n, each a rotation or
 # the head of a sweep: with more a chunk has fewer chains, with fewer Q is moved more
@@ -44,11 +44,13 @@ ROTATIONS, ROUNDS_ROOM = {4: 1.05, 8: 1.27}, 1.2
 
 # Rows are padded to the next of these. Minimum blocks of a multiprocessor as in
 # `_layouts.py`, by dtype and rows.
-ROWS = (48, 64)
+ROWS = (40, 48, 64)
 APPLY_BLOCKS = {
+    ("float64", 40): 10,
     ("float64", 48): 8,
     ("float64", 64): 6,
     ("complex64", 64): 5,
+    ("complex128", 40): 5,
     ("complex128", 48): 4,
     ("complex128", 64): 3,
 }
