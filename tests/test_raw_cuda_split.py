@@ -183,6 +183,22 @@ def test_one_launch_is_taken_until_the_table_says_otherwise(monkeypatch):
     assert split_layouts.chosen(60, np.dtype("f8"), most - 1) is None
 
 
+@pytest.mark.parametrize("limit", [layouts.MOST_BYTES, 64 * 1024, 48 * 1024])
+def test_a_device_with_less_shared_memory_has_its_bits_too(monkeypatch, limit):
+    """Of the kernel that is taken for a matrix a block, if that solves it alone."""
+    monkeypatch.setattr(split_layouts, "CHOSEN", split_layouts.POSSIBLE)
+    for dtype, first in split_layouts.POSSIBLE.items():
+        for n in range(first, layouts.MAX_N + 1):
+            dtype = np.dtype(dtype)
+            split = split_layouts.chosen(n, dtype, limit)
+            if split is None:
+                assert limit < layouts.MOST_BYTES
+                continue
+            alone = layouts.choose(n, dtype, eigenvectors=True, limit=limit)
+            by_lanes = split.reduce.source == "split_reduce_lanes.cu"
+            assert by_lanes == (alone.source == "eigh_chase.cu")
+
+
 @pytest.mark.parametrize("dtype, first", split_layouts.POSSIBLE.items())
 def test_memory_is_bounded_whatever_the_batch(dtype, first):
     for n in range(first, layouts.MAX_N + 1):

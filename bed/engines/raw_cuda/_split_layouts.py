@@ -104,7 +104,11 @@ class Split:
 
 
 def chosen(n: int, dtype: np.dtype, limit: int = MOST_BYTES) -> Split | None:
-    """The launches for eigenvectors, or None where one launch is taken."""
+    """The launches for eigenvectors, or None where one launch is taken.
+
+    Which it is where a block may not have as much shared memory as they take, which is
+    no less than the kernel of the same bits takes.
+    """
     if not CHOSEN or n < CHOSEN.get(dtype.name, MAX_N + 1):
         return None
     found = split(n, dtype)

@@ -1,8 +1,8 @@
 // The QR chains of a round, one thread each (split.cuh).
 //
 // Grid: a block for CHAINS matrices of a chunk. Dynamic shared memory: their T,
-// diagonal and off-diagonal entries side by side. That one block is enough lets the
-// compiler take the registers with which a chain is fastest.
+// diagonal and off-diagonal entries side by side. The compiler is told that one block
+// is enough: else it saves registers, and loads what a chain waits for.
 #include "split.cuh"
 
 namespace bed {
