@@ -15,8 +15,11 @@ FOUND = 99  # the exit code that stands for errors found
 # One size for every kind of kernel, an odd number of matrices, strides and NaN.
 CALLS = """
 import cupy, numpy as np, bed
+from bed.engines.raw_cuda import _split_layouts
+
 rng = np.random.default_rng(0)
-for kind, n in (("f4", 3), ("f4", 11), ("f4", 20), ("f8", 64), ("c8", 5), ("c16", 9)):
+
+def call(kind, n):
     a = rng.standard_normal((7, n, n)).astype(kind)
     a[2, n - 1, 0] = np.nan
     there = cupy.asarray(a)
@@ -24,6 +27,12 @@ for kind, n in (("f4", 3), ("f4", 11), ("f4", 20), ("f8", 64), ("c8", 5), ("c16"
         for uplo in "LU":
             bed.eigh(view, uplo, return_info=True)[2].get()
             bed.eigvalsh(view, uplo).get()
+
+for kind, n in (("f4", 3), ("f4", 11), ("f4", 20), ("f8", 64), ("c8", 5), ("c16", 9)):
+    call(kind, n)
+_split_layouts.CHOSEN.update(_split_layouts.POSSIBLE)
+for kind, n in (("f8", 40), ("c8", 50)):
+    call(kind, n)
 print("done")
 """
 

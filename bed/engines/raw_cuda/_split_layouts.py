@@ -51,7 +51,7 @@ APPLY_BLOCKS = {
     ("float64", 64): 6,
     ("complex64", 64): 5,
     ("complex128", 40): 5,
-    ("complex128", 48): 4,
+    ("complex128", 48): 5,
     ("complex128", 64): 3,
 }
 

@@ -51,9 +51,10 @@ __global__ void __launch_bounds__((N * sizeof(T) / sizeof(RealOf<T>) + 31) / 32 
   for_sweeps(record, recorded, [&](int lo, int hi, const Rotation<R>* rotations) {
     rotate_row<N>(x, lo, hi, rotations);
   });
+  // By another way of counting, or the compiler would keep all addresses for it.
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    if (i < n) q[i * rows] = x[i];
+    if (i < n) *q = x[i], q += rows;
 }
 
 }  // namespace bed
