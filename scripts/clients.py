@@ -62,40 +62,43 @@ def main(arguments: list[str] | None = None) -> int:
     code = f"bed: {thread_count()} threads; commit {commit(ROOT, 'scripts/results')}"
     rows, unexplained = [], []
     for name in options.client:
-        client = CLIENTS[name]
-        if not find_spec(client.package):
+        if not find_spec(CLIENTS[name].package):
             show(f"{name} is not installed: left out")
             continue
-        before, after = (suite(name, options.suites, bed) for bed in (False, True))
-        changed = sorted(t for t in before | after if before.get(t) != after.get(t))
-        for test in changed:
-            reason = client.known.get(test, "no reason known")
-            show(f"{test}: {before.get(test)}, now {after.get(test)}: {reason}")
-            unexplained += [test] * (test not in client.known)
-        times = hot_call(name)
-        row = {
-            "client": name,
-            "version": metadata.version(distribution(name)),
-            "tests": len(before),
-            "failing": sum(outcome == "failed" for outcome in before.values()),
-            "changed": len(changed),
-            "call": client.call,
-            "before_ms": 1e3 * times[0],
-            "bed_ms": 1e3 * times[1],
-            "ratio": times[0] / times[1],
-        }
+        row, without_reason = tried(name, options.suites)
         rows.append(row)
-        show(
-            f"{name}: {len(before)} tests, {len(changed)} changed; {client.call}: "
-            f"{row['ratio']:.3g} times as fast"
-        )
-    if rows:
-        machine = f"{processor()}; {', '.join(installed_versions())}"
-        code = (
-            f"bed: {thread_count()} threads; commit {commit(ROOT, 'scripts/results')}"
-        )
+        unexplained += without_reason
+        # After each: suites take long, and a later library may fail.
         write_table(options.csv, (machine, code), rows)
     return int(bool(unexplained))
+
+
+def tried(name: str, suites: Path | None) -> tuple[dict[str, object], list[str]]:
+    """A row of the table, and the tests whose outcome changes for no known reason."""
+    client = CLIENTS[name]
+    before, after = (suite(name, suites, bed) for bed in (False, True))
+    changed = sorted(t for t in before | after if before.get(t) != after.get(t))
+    for test in changed:
+        reason = client.known.get(test, "no reason known")
+        show(f"{test}: {before.get(test)}, now {after.get(test)}: {reason}")
+    times = hot_call(name)
+    ratio = times[0] / times[1]
+    row = {
+        "client": name,
+        "version": metadata.version(distribution(name)),
+        "tests": len(before),
+        "failing": sum(outcome == "failed" for outcome in before.values()),
+        "changed": len(changed),
+        "call": client.call,
+        "before_ms": 1e3 * times[0],
+        "bed_ms": 1e3 * times[1],
+        "ratio": ratio,
+    }
+    show(
+        f"{name}: {len(before)} tests, {len(changed)} changed; {client.call}: "
+        f"{ratio:.3g} times as fast"
+    )
+    return row, [test for test in changed if test not in client.known]
 
 
 def parse(arguments) -> argparse.Namespace:

@@ -178,6 +178,22 @@ def test_nothing_is_installed_but_on_demand(script, monkeypatch, tmp_path):
     assert again[again.index("--client") :][:4] == ["--client", *asked]
 
 
+def test_what_was_tried_before_an_error_is_in_the_table(script, monkeypatch, tmp_path):
+    def hot_call(name):
+        if name == "geoopt":
+            raise RuntimeError("no memory")
+        return 2.0, 1.0
+
+    monkeypatch.setattr(script, "find_spec", lambda name: True)
+    monkeypatch.setattr(script, "suite", lambda *words: {})
+    monkeypatch.setattr(script, "hot_call", hot_call)
+    monkeypatch.setattr(script.metadata, "version", lambda name: "1")
+    table = tmp_path / "table.csv"
+    with pytest.raises(RuntimeError, match="no memory"):
+        script.main(["--client", "dipy", "geoopt", "--csv", str(table)])
+    assert [row["client"] for row in read_table(table)[1]] == ["dipy"]
+
+
 def test_a_recipe_that_changes_nothing_is_an_error(script, monkeypatch, tmp_path):
     (tmp_path / "page.md").write_text("## dipy\n```python\nx = 1\n```\n")
     monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
