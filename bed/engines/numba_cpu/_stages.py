@@ -18,7 +18,7 @@ from ._store import fill_lost, keep_order, store_rows, store_vectors, unscale
 from ._tasks import solve_batch
 from ._vector_array import as_rows
 from .back_transform import back_transform
-from .eigh import NO_VECTORS, diagonalize
+from .eigh import NO_VECTORS, diagonalize, set_identity
 from .tridiagonalize import tridiagonalize as reduce_block
 
 
@@ -117,11 +117,8 @@ def _eigh_tridiagonal_block(start, count, arrays, work, const):
     n, d, e, has_v, w, v, status = arrays
     load_tridiagonal(d, e, n, start, count, work)
     scaling = scale(work.t, 2, n, 0, const)
-    if has_v:
-        for i in range(n):
-            for j in range(n):
-                work.z[i, j] = const.one if i == j else const.zero
     columns = work.columns if has_v else 0
+    set_identity(work.z, n, columns, const)
     lost = diagonalize(
         n, start, count, scaling, work.z, columns, 0, w, status, work, const
     )

@@ -19,14 +19,20 @@ _NOT_FINITE, _NO_CONVERGENCE = int(Status.NOT_FINITE), int(Status.NO_CONVERGENCE
 
 
 @kernel
+def keep_order(order, n):
+    """As `sort` for what is in order."""
+    for i in range(n):
+        order[i] = fill(order[i], i)
+
+
+@kernel
 def sort(d, order, n):
     """Sort the eigenvalues of every lane, and note in `order` where they came from.
 
     Neighbours are exchanged until the largest has gone down to the end, then the next:
     of the same cost whatever the order, and equal values keep theirs.
     """
-    for i in range(n):
-        order[i] = fill(d[0], i)
+    keep_order(order, n)
     for end in range(n - 1, 0, -1):
         d_i, order_i = d[0], order[0]
         for i in range(end):
@@ -37,13 +43,6 @@ def sort(d, order, n):
             d_i = select(swap, d_i, d_next)
             order_i = select(swap, order_i, order_next)
         d[end], order[end] = d_i, order_i
-
-
-@kernel
-def keep_order(order, n):
-    """As `sort` for what is in order."""
-    for i in range(n):
-        order[i] = fill(order[i], i)
 
 
 @kernel

@@ -19,8 +19,8 @@ from ._vector_array import VectorArray, as_floats, as_vectors
 class Workspace(NamedTuple):
     """Views of the memory of a block.
 
-    The matrix is first A, then its reflectors, and then Qᵀ. Entry (i, j) begins at
-    vector ``(i * row + j) * planes``.
+    The matrix is first A, then its reflectors, and then, where it is real or Q itself
+    is wanted, Qᵀ. Entry (i, j) begins at vector ``(i * row + j) * planes``.
     """
 
     lanes: int
@@ -32,8 +32,8 @@ class Workspace(NamedTuple):
     matrix: VectorArray  # (n, row) numbers
     z: VectorArray  # the same as (n, planes·row) vectors
     tau: VectorArray  # (n,) numbers
-    p: VectorArray
-    scratch: tuple  # of three like it, of which it is one
+    p: VectorArray  # (n,) numbers
+    scratch: tuple  # of three such arrays, the first of which is p
     d: VectorArray  # (n,) vectors
     e: VectorArray
     t: VectorArray  # (2, n), d and e
@@ -81,9 +81,10 @@ def workspace_and_vectors(n, a, w, width):
 
 
 def rows_beside(work, count, n):
-    """They, as (count, n) numbers and as (count, planes·n) vectors.
+    """That room, as (count, n) numbers and as (count, planes·n) vectors.
 
-    With `work.row` for n they begin at other places of a page.
+    With `work.row` for n its rows begin at different places of a page, as those of the
+    matrix do.
     """
     raise NotImplementedError
 

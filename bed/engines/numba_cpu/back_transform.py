@@ -8,11 +8,11 @@ come first, which frees row k, where reflector k is, after all that need it. Row
 are what the rotations of the QR iteration combine.
 
 Or the iteration rotates the rows of the identity, and its result is multiplied by Qᵀ.
-Rotations are real: so it has half of the columns where matrices are complex, which is
-more than the reflectors, which then meet full rows, cost.
+Rotations are real: where matrices are complex that leaves them half of the columns,
+which saves more than it costs that the reflectors meet full rows then.
 """
 
-from ._compile import CHUNK, kernel
+from ._compile import CHUNK, inline, kernel
 from ._complex import fma, fma_conj, number
 from ._simd import minimum
 
@@ -48,20 +48,7 @@ def _begin(row, u, t, start, n):
 @kernel
 def _apply(row_0, row_1, u, t, start, n):
     """Two rows times I − τ ū uᵀ; entry `start` is zero and is not read, nor u's one."""
-    s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-    for chunk in range(start + 1, n, CHUNK):
-        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
-            u_j = u[j]
-            part_0 = fma_conj(row_0[j], u_j, part_0)
-            part_1 = fma_conj(row_1[j], u_j, part_1)
-        s_0, s_1 = s_0 + part_0, s_1 + part_1
-    s_0, s_1 = -t * s_0, -t * s_1
-    row_0[start], row_1[start] = s_0, s_1
-    for j in range(start + 1, n):
-        u_j = u[j]
-        row_0[j] = fma(s_0, u_j, row_0[j])
-        row_1[j] = fma(s_1, u_j, row_1[j])
+    row_0[start], row_1[start] = _reflect_from(row_0, row_1, u, t, start + 1, n)
 
 
 @kernel
@@ -90,14 +77,23 @@ def multiply(rows, z, a, n, reflectors, tau, const):
 
 @kernel
 def _widen(row, reals, n, const):
-    """Numbers from real parts in the same memory: from the end, each is read first."""
+    """Numbers from real parts in the same memory, from the end on: none is lost."""
     for j in range(n - 1, -1, -1):
         row[j] = number(row, reals[j], const.zero)
 
 
 @kernel
 def _reflect_two(row_0, row_1, u, t, start, n):
-    """As `_reflect`, of two rows, for which an entry of u is loaded once."""
+    """As `_reflect`, of two rows."""
+    _reflect_from(row_0, row_1, u, t, start, n)
+
+
+@inline
+def _reflect_from(row_0, row_1, u, t, start, n):
+    """Multiply two rows x by I − τ ū uᵀ from `start` on; returns −τ (xᵀū) of each.
+
+    Each entry of u that is loaded serves both.
+    """
     s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
     for chunk in range(start, n, CHUNK):
         part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
@@ -111,6 +107,7 @@ def _reflect_two(row_0, row_1, u, t, start, n):
         u_j = u[j]
         row_0[j] = fma(s_0, u_j, row_0[j])
         row_1[j] = fma(s_1, u_j, row_1[j])
+    return s_0, s_1
 
 
 @kernel

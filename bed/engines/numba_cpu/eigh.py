@@ -33,9 +33,11 @@ from .tridiagonalize import tridiagonalize
 def eigh(a, uplo="L", *, eigenvectors=True, out=None):
     """Solve a batch of host arrays; see the contract in `bed.engines`.
 
-    Householder tridiagonalisation, backward accumulation and implicit QR sweeps with
-    the Wilkinson shift, of as many matrices at a time as a vector has lanes. The first
-    call for a dtype compiles, and the result is kept on disk.
+    Householder tridiagonalisation and implicit QR sweeps with the Wilkinson shift, of
+    as many matrices at a time as a vector has lanes. The sweeps rotate Qᵀ where
+    matrices are real, and where they are complex the identity, which the reflectors
+    meet afterwards. The first call for a dtype compiles, and the result is kept on
+    disk.
     """
     batch, n, _ = a.shape
     w, v, status = out or allocate(
@@ -80,8 +82,8 @@ def _solve_block(start, count, arrays, work, const):
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
     )
-    columns, reach = _begin_vectors(work, n, const) if has_v else (0, 0)
     at, rows, z = _vectors(work, n)
+    columns, reach = _begin_vectors(work, z, n, const) if has_v else (0, 0)
     lost = diagonalize(
         n, start, count, scaling, z, columns, reach, w, status, work, const
     )
@@ -119,21 +121,30 @@ def diagonalize(n, start, count, scaling, z, columns, reach, w, status, work, co
     return lost
 
 
-def _vectors(work, n):
-    """Where eigenvectors are made, as rows: the first vector, numbers and vectors.
+@inline
+def set_identity(z, n, columns, const):
+    """The identity, with zeros beyond column n."""
+    for i in range(n):
+        for j in range(columns):
+            z[i, j] = const.one if i == j else const.zero
 
-    Those of real matrices in the place of the reflectors, of complex ones besides.
+
+def _vectors(work, n):
+    """Rows that become eigenvectors: where they begin, as numbers, and as vectors.
+
+    Those of real matrices take the place of the reflectors; those of complex ones lie
+    beside them, as the reflectors are needed until the end.
     """
     raise NotImplementedError
 
 
-def _begin_vectors(work, n, const):
-    """What the QR iteration is to rotate; returns its `columns` and `reach`."""
+def _begin_vectors(work, z, n, const):
+    """Set `z` to what the QR iteration rotates; returns its `columns` and `reach`."""
     raise NotImplementedError
 
 
 def _end_vectors(work, rows, z, n, const):
-    """From what it has rotated to eigenvectors."""
+    """Turn what `qr_iteration` has rotated into eigenvectors."""
     raise NotImplementedError
 
 
@@ -155,17 +166,14 @@ def _vectors_of(work, n):
 
 
 @overload(_begin_vectors)
-def _begin_vectors_of(work, n, const):
-    def real(work, n, const):
+def _begin_vectors_of(work, z, n, const):
+    def real(work, z, n, const):
         back_transform(work.matrix, n, work.reflectors, work.tau, const)
         return work.columns, n
 
-    def complex_(work, n, const):
-        _, _, z = _vectors(work, n)
+    def complex_(work, z, n, const):
         columns = (n + 1) // 2 * 2
-        for i in range(n):
-            for j in range(columns):
-                z[i, j] = const.one if i == j else const.zero
+        set_identity(z, n, columns, const)
         return columns, 0
 
     return complex_ if _is_complex(work) else real

@@ -23,7 +23,13 @@ from ._complex import conj, fma, fma_conj, number, select
 from ._entries import Entries, inputs, outputs
 from ._load import load_columns, load_lower, load_matrices, load_row, scale
 from ._simd import fill, maximum, minimum, power_of_two, sqrt
-from ._store import fill_lost, store_status, store_triangles, store_vectors
+from ._store import (
+    fill_lost,
+    keep_order,
+    store_status,
+    store_triangles,
+    store_vectors,
+)
 from ._tasks import in_tasks
 from ._vector_array import as_rows
 from .eigh import NO_VECTORS, solve_part
@@ -218,8 +224,7 @@ def _transform_block(start, count, arrays, work, const):
         for i in range(n - 1, -1, -1):
             load_row(factor, n, i, start, count, work)
             _substitute(work.matrix, work.p, i, n, const)
-        for i in range(n):
-            work.order[i] = fill(work.order[i], i)
+        keep_order(work.order, n)
         store_vectors(work, 0, n, start, count, v, const)
 
 

@@ -20,7 +20,7 @@ from ._compile import CHUNK, inline, kernel
 from ._complex import ComplexVector, conj, fma, fma_conj, number, reciprocal, select
 from ._simd import fill, minimum, sqrt
 
-# From this n on.
+# Size from which on the updates of real matrices wait.
 LARGE = 24
 
 
