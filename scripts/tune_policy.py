@@ -102,31 +102,18 @@ def from_report(report) -> tuple[str, list[policy.Row]]:
 
     Kinds of calls that it has no times for keep the engine with fused kernels.
     """
-    times: dict[tuple, dict[int, dict[str, float]]] = defaultdict(dict)
-    for cell in report["timings"]:
-        peer = cell["peers"].get("cupy", {})
-        if "ms" in peer:
-            key = cell["dtype"], cell["vectors"], cell["n"]
-            found = {"raw_cuda": cell["engine_ms"], "cusolver": peer["ms"]}
-            times[key][cell["batch"]] = found
-    for part in report["parts"]:
-        for cell in (
-            part["data"].get("cells", ()) if part["name"] == "numba_times" else ()
-        ):
-            names = [name for name in NUMBA_TIMES if f"{name}_ms" in cell]
-            if len(names) == len(NUMBA_TIMES):
-                key = cell["dtype"], True, cell["n"]
-                times[key][cell["batch"]] = {x: cell[f"{x}_ms"] for x in names}
+    reported = times_reported(report)
     rows = []
     for dtype in DTYPES:
         for eigenvectors in (True, False):
             ratios = [
                 (n, *chosen(*_together_and_alone(by_batch)))
-                for (name, wanted, n), by_batch in sorted(times.items())
+                for (name, wanted, n), by_batch in sorted(reported.items())
                 if (name, wanted) == (dtype.name, eigenvectors)
             ]
             rows += merged(ratios, dtype.name, eigenvectors)
-    rows.append(policy.Row("any", None, engines_max("raw_cuda"), "raw_cuda", {}))
+    largest = next(engine.max_n for engine in engines() if engine.name == "raw_cuda")
+    rows.append(policy.Row("any", None, largest, "raw_cuda", {}))
     facts = report["environment"]
     versions = ", ".join(
         f"{x} {facts[x]}" for x in ("cupy", "numba-cuda") if x in facts
@@ -135,15 +122,26 @@ def from_report(report) -> tuple[str, list[policy.Row]]:
     return f"{facts['device']}; {versions}; {report['date']}; {command}", rows
 
 
+def times_reported(report) -> dict[tuple, dict[int, dict[str, float]]]:
+    """Times of engines by batch, for each dtype, kind of call and size."""
+    found: dict[tuple, dict[int, dict[str, float]]] = defaultdict(dict)
+    for cell in report["timings"]:
+        peer = cell["peers"].get("cupy", {})
+        if "ms" in peer:
+            times = {"raw_cuda": cell["engine_ms"], "cusolver": peer["ms"]}
+            found[cell["dtype"], cell["vectors"], cell["n"]][cell["batch"]] = times
+    parts = [part for part in report["parts"] if part["name"] == "numba_times"]
+    for cell in [cell for part in parts for cell in part["data"].get("cells", ())]:
+        if all(f"{name}_ms" in cell for name in NUMBA_TIMES):
+            times = {name: cell[f"{name}_ms"] for name in NUMBA_TIMES}
+            found[cell["dtype"], True, cell["n"]][cell["batch"]] = times
+    return found
+
+
 def _together_and_alone(by_batch) -> tuple[dict[str, float], dict[str, float]]:
-    """Times of the largest batch, and of one matrix or else the same."""
+    """Times of the largest batch, and of one matrix, where there are, or else these."""
     together = by_batch[max(by_batch)]
-    return dict(together), by_batch.get(1, together)
-
-
-def engines_max(name: str) -> int | None:
-    """The largest size that an engine takes."""
-    return next(engine.max_n for engine in engines() if engine.name == name)
+    return together, by_batch.get(1, together)
 
 
 def fastest(candidates, n, dtype, device, eigenvectors) -> tuple[str, float]:
@@ -163,8 +161,8 @@ def chosen(together, alone) -> tuple[str, float]:
     """Of times of a batch and of one matrix: the engine, and by what it is faster."""
     allowed = LARGEST_LOSS_ALONE * min(alone.values())
     name = min((x for x in together if alone[x] <= allowed), key=together.get)
-    best = together.pop(name)
-    return name, min(together.values(), default=np.inf) / best
+    others = [time for x, time in together.items() if x != name]
+    return name, min(others, default=np.inf) / together[name]
 
 
 def times(taking, a, device, eigenvectors) -> dict[str, float]:

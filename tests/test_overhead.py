@@ -25,15 +25,8 @@ QUICK = ["--calls", "2", "--n", "4", "--batch", "2"]
 
 
 def test_tables(script, capsys, tmp_path):
-    limits = [
-        "--limit",
-        "1e9",
-        "--limit-numpy",
-        "1e9",
-        "--csv",
-        f"{tmp_path / 'x.csv'}",
-    ]
-    assert script.main([*QUICK, *limits]) == 0
+    limits = ["--limit", "1e9", "--limit-numpy", "1e9"]
+    assert script.main([*QUICK, *limits, "--csv", str(tmp_path / "x.csv")]) == 0
     text = capsys.readouterr().out
     whole, pieces, single, verdicts = (part.splitlines() for part in text.split("\n\n"))
     machine, what, heads, *rows = whole
