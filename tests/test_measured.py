@@ -1,18 +1,18 @@
 """What README and the documentation say was measured is what scripts/results has."""
 
-import importlib.util
+import importlib
 import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+from loaded_script import load_script
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "scripts" / "docs").glob("*.md"))
-spec = importlib.util.spec_from_file_location("tables", PAGES[0].parent / "tables.py")
-tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tables)
+tables = load_script("docs/tables")
 
 # Programs, names of files and addresses.
 QUOTED = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)

@@ -1,24 +1,17 @@
 """scripts/overhead.py prints its table; how long anything takes is not tested."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from bed.cli._table import read_table
-
-SCRIPT = Path(__file__).parents[1] / "scripts" / "overhead.py"
+from loaded_script import load_script
 
 
 @pytest.fixture
 def script():
     pytest.importorskip("torch")
     pytest.importorskip("jax")
-    spec = importlib.util.spec_from_file_location("overhead", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("overhead")
 
 
 QUICK = ["--calls", "2", "--n", "4", "--batch", "2"]

@@ -1,21 +1,17 @@
 """scripts/smoke.py sees what is wrong with a wheel; scripts/wheel runs it on ours."""
 
-import importlib.util
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "smoke.py"
+from loaded_script import load_script
+
 FILES = {"__init__.py": "x = 1", "data/a.md": "# a", "src/a.cu": "void a();"}
 
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("smoke", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("smoke")
 
 
 @pytest.fixture

@@ -1,22 +1,18 @@
 """scripts/tune_policy.py measures engines and writes the table that bed reads."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bed import engines
 from bed._dispatch import policy
+from loaded_script import load_script
 
 
 @pytest.fixture
 def tune_policy(monkeypatch):
-    path = Path(__file__).parents[1] / "scripts" / "tune_policy.py"
-    spec = importlib.util.spec_from_file_location("tune_policy", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("tune_policy")
     monkeypatch.setattr(module, "LARGEST_BATCH", 2)
     monkeypatch.setattr(module, "SMALLEST_BATCH", 1)
     monkeypatch.setattr(module, "ROUNDS", 1)
