@@ -1,8 +1,10 @@
 """A batch in a file, what is found beside it, and runs that are killed."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +31,32 @@ def assert_same(found, expected):
     for name, x in expected.items():
         assert (found[name].dtype, found[name].shape) == (x.dtype, x.shape)
         assert found[name].tobytes() == x.tobytes(), name
+
+
+def journals_on_a_disk(monkeypatch, out, disk, check):
+    """Check journals of a run to `out` on a disk that keeps what was synchronised.
+
+    The folder `disk` has of each file what was there when it was last synchronised, and
+    ``check(journal)`` is called with each journal from there that is put in its place.
+    """
+    fsync, replace = os.fsync, Path.replace
+
+    def synchronises(file):
+        fsync(file)
+        synchronised = os.fstat(file)
+        for x in filter(Path.is_file, out.rglob("*")):
+            if os.path.samestat(synchronised, x.stat()):
+                copy = disk / x.relative_to(out)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(x.read_bytes())
+
+    def replaces(self, target):
+        if self.parent == out:
+            check(json.loads((disk / self.name).read_text()))
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synchronises)
+    monkeypatch.setattr(Path, "replace", replaces)
 
 
 KILLED = """

@@ -1,10 +1,8 @@
 """Files larger than memory: the same bits as in memory, also after a kill."""
 
 import json
-import os
 import signal
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,14 @@ import bed.files
 from bed.__main__ import main
 from bed._files.progress import Progress
 from bed._files.windows import boxes, in_bytes
-from file_batches import SMALL, assert_same, killed, results, saved_batch
+from file_batches import (
+    SMALL,
+    assert_same,
+    journals_on_a_disk,
+    killed,
+    results,
+    saved_batch,
+)
 from interpreter import run_python
 
 
@@ -99,31 +104,19 @@ def test_a_killed_run_goes_on(batch, tmp_path):
 
 
 def test_the_journal_says_no_more_than_is_on_the_disk(batch, tmp_path, monkeypatch):
-    """A disk that has of each file what was there when it was last synchronised."""
     path, a = batch
-    out, disk, noted = tmp_path / "out", {}, []
+    disk, noted = tmp_path / "disk", []
     expected = bed.eigh(a, return_info=True)._asdict()
-    fsync, replace = os.fsync, Path.replace
 
-    def synchronises(file):
-        fsync(file)
-        synchronised = os.fstat(file)
-        for x in out.iterdir():
-            if os.path.samestat(synchronised, x.stat()):
-                disk[x.name] = x.read_bytes()
-
-    def replaces(self, target):
-        told = json.loads(disk[self.name])
-        for name, x in expected.items() if told["prepared"] else ():
-            there = disk[f"{name}.npy"][-x.nbytes :]
+    def check(journal):
+        for name, x in expected.items() if journal["prepared"] else ():
+            there = (disk / f"{name}.npy").read_bytes()[-x.nbytes :]
             assert len(there) == x.nbytes
-            assert there.startswith(x[: told["done"]].tobytes())
-        noted.append(told["done"])
-        return replace(self, target)
+            assert there.startswith(x[: journal["done"]].tobytes())
+        noted.append(journal["done"])
 
-    monkeypatch.setattr(os, "fsync", synchronises)
-    monkeypatch.setattr(Path, "replace", replaces)
-    bed.files.eigh(path, out, memory=SMALL)
+    journals_on_a_disk(monkeypatch, tmp_path / "out", disk, check)
+    bed.files.eigh(path, tmp_path / "out", memory=SMALL)
     assert noted[:2] == [0, 0]
     assert noted[-1] == 500
     assert len(noted) > 10

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 import bed
 import bed.files
 from bed.__main__ import main
-from file_batches import SMALL, assert_same, killed
+from file_batches import SMALL, assert_same, journals_on_a_disk, killed
 
 zarr = pytest.importorskip("zarr", reason="needs zarr: pip install 'batched-ed[zarr]'")
 
@@ -83,40 +82,27 @@ def test_a_killed_run_goes_on(batch, tmp_path):
 def test_the_journal_says_no_more_than_is_on_the_disk(
     rng, tmp_path, monkeypatch, shape, chunks
 ):
-    """A disk that has of each file what was there when it was last synchronised."""
     a = rng.standard_normal((*shape, 3, 3))
     a[1] = np.nan
     path = saved(tmp_path / "in.zarr", a, chunks)
-    out, disk, noted = tmp_path / "out", tmp_path / "disk", []
+    disk, noted = tmp_path / "disk", []
     expected = bed.eigh(a, return_info=True)._asdict()
-    fsync, replace = os.fsync, Path.replace
 
-    def synchronises(file):
-        fsync(file)
-        synchronised = os.fstat(file)
-        for x in filter(Path.is_file, out.rglob("*")):
-            if os.path.samestat(synchronised, x.stat()):
-                copy = disk / x.relative_to(out)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(x.read_bytes())
+    def check(journal):
+        noted.append(journal["done"])
+        if not journal["prepared"]:
+            return
+        there, done = results(disk), np.s_[: journal["done"]]
+        assert there.keys() == expected.keys()
+        for name, x in there.items():
+            found = x.reshape(-1, *x.shape[len(shape) :])
+            wanted = expected[name].reshape(found.shape)
+            np.testing.assert_array_equal(found[done], wanted[done])
 
-    def replaces(self, target):
-        if self.parent == out:
-            noted.append(json.loads((disk / self.name).read_text()))
-            there = results(disk) if noted[-1]["prepared"] else {}
-            for name, x in there.items():
-                done = np.s_[: noted[-1]["done"]]
-                x = x.reshape(-1, *x.shape[len(shape) :])[done]
-                same = expected[name].reshape(-1, *x.shape[1:])[done]
-                np.testing.assert_array_equal(x, same)
-            assert there.keys() in (expected.keys(), set())
-        return replace(self, target)
-
-    monkeypatch.setattr(os, "fsync", synchronises)
-    monkeypatch.setattr(Path, "replace", replaces)
-    bed.files.eigh(path, out, memory=100_000)
+    journals_on_a_disk(monkeypatch, tmp_path / "out", disk, check)
+    bed.files.eigh(path, tmp_path / "out", memory=100_000)
     assert len(noted) > 5
-    assert noted[-1]["done"] == 500
+    assert noted[-1] == 500
 
 
 def test_another_chunk_is_noticed(batch, tmp_path):
