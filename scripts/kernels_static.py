@@ -51,7 +51,8 @@ REGISTERS_OF_PARTITION, REGISTER_UNIT, PARTITIONS = 16384, 8, 4
 SHARED_KIB = {75: 64, 80: 164, 86: 100, 89: 100, 90: 228, 100: 228, 120: 100}
 SHARED_BYTES = {f"sm_{key}": 1024 * kib for key, kib in SHARED_KIB.items()}
 SHARED_RESERVED = 1024  # bytes of every block, from sm_80 on
-MAX_WARPS = {"sm_75": 32, "sm_86": 48, "sm_89": 48, "sm_120": 48}  # of others 64
+WARPS = {75: 32, 80: 64, 86: 48, 89: 48, 90: 64, 100: 64, 120: 48}
+MAX_WARPS = {f"sm_{key}": warps for key, warps in WARPS.items()}
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def resident_blocks(layout: Layout, compiled: Compiled, architecture: str) -> in
     by_registers = per_partition * PARTITIONS // warps
     reserved = 0 if architecture == "sm_75" else SHARED_RESERVED
     by_shared = SHARED_BYTES[architecture] // (layout.shared + reserved)
-    return min(by_registers, by_shared, MAX_WARPS.get(architecture, 64) // warps)
+    return min(by_registers, by_shared, MAX_WARPS[architecture] // warps)
 
 
 @dataclass(frozen=True)

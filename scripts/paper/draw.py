@@ -95,12 +95,12 @@ def chosen(rows: list[Row], figure: dict) -> list[Row]:
     """Rows that the figure shows: of its kind, with numbers that its axes have."""
     wanted = figure.get("where", {}).items()
     found = [row for row in rows if all(row[name] == x for name, x in wanted)]
-    return [
-        row
-        for row in found
-        if "" not in (row[x := _x(row, figure)], row[figure["y"]])
-        and all(row[{"x": x, "y": figure["y"]}[axis]] > 0 for axis in figure["log"])
-    ]
+    return [row for row in found if _has_place(row, figure)]
+
+
+def _has_place(row: Row, figure: dict) -> bool:
+    at = {"x": row[_x(row, figure)], "y": row[figure["y"]]}
+    return "" not in at.values() and all(at[axis] > 0 for axis in figure["log"])
 
 
 def _x(row: Row, figure: dict) -> str:
