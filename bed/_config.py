@@ -72,6 +72,11 @@ def installed_versions() -> list[str]:
     return found
 
 
+def machine_and_versions() -> str:
+    """What tables of measurements begin with."""
+    return f"{processor()}; {', '.join(installed_versions())}"
+
+
 def processor() -> str:
     """The processor's own name where the system tells it."""
     if sys.platform == "linux":

@@ -27,7 +27,7 @@ from xml.etree import ElementTree
 
 from _clients import CLIENTS, distribution
 
-from bed._config import installed_versions, processor
+from bed._config import machine_and_versions
 from bed._console import ArgumentParser, show
 from bed.cli._table import commit, write_table
 from bed.engines._threads import thread_count
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.install:
         return install(options)
-    machine = f"{processor()}; {', '.join(installed_versions())}"
+    machine = machine_and_versions()
     code = f"bed: {thread_count()} threads; commit {commit(ROOT, 'scripts/results')}"
     rows, unexplained = [], []
     for name in options.client:

@@ -19,7 +19,7 @@ import torch
 from applications._roots import by_eigh, by_svd, with_inverse_root
 
 import bed.nn
-from bed._config import installed_versions, processor
+from bed._config import machine_and_versions
 from bed._console import ArgumentParser, show
 from bed.engines._threads import thread_count
 from bed.nn._roots import inverse_root
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(thread_count())
     torch.manual_seed(options.seed)
     x = torch.randn(options.shape)
-    show(f"{processor()}; {', '.join(installed_versions())}")
+    show(machine_and_versions())
     show(
         f"float32 {tuple(x.shape)}; {thread_count()} threads; medians of "
         f"{options.rounds} rounds, in ms"

@@ -22,7 +22,7 @@ import numpy as np
 
 import bed
 from bed import engines
-from bed._config import installed_versions, processor
+from bed._config import machine_and_versions
 from bed._console import ArgumentParser, show
 from bed._dispatch import again
 from bed._dispatch.interop import library_of
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     shape = (options.batch, options.n, options.n)
     a = np.eye(options.n, dtype=options.dtype) + np.ones(shape, options.dtype)
     arrays = {name: wrap(a) for name, wrap in wraps().items()}
-    machine = f"{processor()}; {', '.join(installed_versions())}"
+    machine = machine_and_versions()
     medians_of = f"medians of {options.calls} runs of {RUN} calls, in µs a call"
     show(machine)
     show(

@@ -9,7 +9,7 @@ import numpy as np
 
 import bed
 
-from .._config import installed_versions, processor
+from .._config import machine_and_versions
 from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from ..engines._threads import thread_count
@@ -127,7 +127,7 @@ def run(options) -> int:
     seed = secrets.randbits(32) if options.seed is None else options.seed
     threads = thread_count()
     peers = _peers(torch, options)
-    machine = f"{processor()}; {', '.join(installed_versions())}"
+    machine = machine_and_versions()
     what = "forward and backward of <G, f(A)>" if options.backward else "forward"
     power = f" {options.power:g}" if options.function == "powm" else ""
     setting = (

@@ -10,7 +10,7 @@ import numpy as np
 
 import bed
 
-from .._config import installed_versions, no_gpu, processor
+from .._config import machine_and_versions, no_gpu
 from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
@@ -130,7 +130,7 @@ def run(options) -> int:
         options.csv.touch()  # before the work, if that cannot be done
     seed = secrets.randbits(32) if options.seed is None else options.seed
     peers, absent = available(options)
-    machine = f"{processor()}; {', '.join(installed_versions())}"
+    machine = machine_and_versions()
     setting = (
         f"seed {seed}; {_function(options)}; {device}; bed: {thread_count()} threads; "
         "the peers on the CPU, one thread each: "
