@@ -1,5 +1,6 @@
 """Compile ahead of the first call, on the cores that there are."""
 
+import operator
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._config import no_gpu
+from ._config import compiled_code, no_gpu
 from ._dispatch import interop, matfun
 from ._dispatch.dtypes import WIDENED, compute_dtype
 from ._dispatch.policy import choose
@@ -78,12 +79,15 @@ def warmup(
         dtype = DTYPES
     given = dtype if isinstance(dtype, tuple | list) else (dtype,)
     dtypes = list(dict.fromkeys(map(_computed, given)))
+    n, functions = operator.index(n), bool(functions)  # as text they are read again
     options: dict[str, Any] = {"n": n, "driver": driver, "functions": functions}
     begun = time.perf_counter()
     for first in dtypes[:1]:
         _compile(first, device, **options)
     compiled = time.perf_counter() - begun > COMPILED_SECONDS
-    helpers = thread_count() - 1 if device == "cpu" and compiled else 0
+    # Where no code is kept, nothing that a helper compiles can be had.
+    shared = device == "cpu" and compiled and compiled_code()[0] is not None
+    helpers = thread_count() - 1 if shared else 0
     with _help(dtypes[1:], helpers, options) as mine:
         for each in mine:
             _compile(each, device, **options)
@@ -142,17 +146,24 @@ def _ended(process: subprocess.Popen) -> None:
 def _is_python(executable: str) -> bool:
     """Whether it takes `-c`: a program with Python inside of it would start itself."""
     frozen = getattr(sys, "frozen", False)
-    return bool(re.match("python|pypy", Path(executable or "").name)) and not frozen
+    name = Path(executable or "").name.lower()
+    usual = re.fullmatch(r"(python|pypy)w?[\d.]*[td]*(\.exe)?", name)
+    return usual is not None and not frozen
 
 
 def _started(code: str) -> subprocess.Popen:
-    """Another process of this Python, which finds this package and says nothing."""
+    """Another process of this Python, which finds what this one does and says nothing.
+
+    It begins with the folder that it is started in, where any file may be named as a
+    module is.
+    """
     here = str(Path(__file__).parents[1])
-    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    found = [*(x for x in sys.path if isinstance(x, str)), here]
     return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1"},
+        [sys.executable, *(["-I"] if sys.flags.isolated else []), "-c",
+         f"import sys; sys.path[:] = {found!a}; {code}"],
+        env={**os.environ, "NUMBA_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )
+    )  # fmt: skip

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bed
@@ -87,13 +88,32 @@ def test_nobody_helps_where_nothing_was_compiled(started, compiled, monkeypatch)
     assert started == [] and set(compiled) == set(FOUR)
 
 
+def test_nobody_helps_where_no_code_is_kept(started, compiled, monkeypatch):
+    """All would be compiled twice, and the second time after a wait."""
+    monkeypatch.setattr(_warmup, "compiled_code", lambda: (None, []))
+    bed.warmup()
+    assert started == [] and set(compiled) == set(FOUR)
+
+
+def test_options_are_handed_on_as_plain_numbers(started, compiled):
+    bed.warmup(np.int64(5), functions=np.True_)
+    options = "**{'n': 5, 'driver': 'auto', 'functions': True}"
+    assert len(started) == 2
+    assert all(process.code.endswith(f"], {options})") for process in started)
+    with pytest.raises(TypeError):
+        bed.warmup(5.5)
+
+
 def test_nobody_helps_on_one_core(started, compiled, monkeypatch):
     monkeypatch.setattr(_warmup, "thread_count", lambda: 1)
     bed.warmup()
     assert started == [] and set(compiled) == set(FOUR)
 
 
-@pytest.mark.parametrize("executable", ["", None, "/usr/bin/blender", "python3"])
+PROGRAMS = ("", None, "/usr/bin/blender", "C:/pythonservice.exe", "python3")
+
+
+@pytest.mark.parametrize("executable", PROGRAMS)
 def test_a_program_with_python_inside_does_not_start_itself(
     started, compiled, monkeypatch, executable
 ):
@@ -144,6 +164,30 @@ def test_a_helper_finds_this_package_and_is_silent(tmp_path, monkeypatch, capfd)
     assert _warmup._started(code).wait(60) == 0
     assert _warmup._started("import bed; raise ValueError").wait(60) == 1
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"),
+    [("python", True), ("python3.13t", True), ("pythonw.exe", True), ("pypy3", True),
+     ("Python", True), ("python-editor", False), ("pythonservice.exe", False)],
+)  # fmt: skip
+def test_names_of_python(name, usual):
+    assert _warmup._is_python(f"/opt/bin/{name}") == usual
+
+
+def test_a_helper_runs_no_file_of_the_folder_it_is_started_in(tmp_path, monkeypatch):
+    """As a script that lies elsewhere does not."""
+    (tmp_path / "numpy.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [x for x in sys.path if x])
+    assert _warmup._started("import bed").wait(60) == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_helper_finds_what_was_found_here(tmp_path, monkeypatch):
+    (tmp_path / "found_here.py").touch()
+    monkeypatch.setattr(sys, "path", [tmp_path, *sys.path, str(tmp_path)])
+    assert _warmup._started("import found_here").wait(60) == 0
 
 
 @pytest.mark.slow
