@@ -139,6 +139,16 @@ def test_iteration_that_cannot_converge_says_so(n):
     assert status.tolist() == list(map(int, codes))
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_small_terms_that_are_alike_are_not_lost_beside_a_large_one(dtype):
+    """Beside the reflector of a matrix of equal entries, the others are rounding."""
+    entries = np.append(1 + np.arange(64) / 256, 1.8594663750739284e34)
+    a = np.ones((61, 61)) * entries[:, None, None]
+    a = a.astype(dtype)
+    w, v, _ = numba_cpu.eigh(a)
+    assert_eigh(a, w, v)
+
+
 @pytest.fixture(scope="module")
 def _inner_loops():
     """Compile the inner loops here: code that comes from the disk cannot be read."""

@@ -95,13 +95,16 @@ def _reflect_from(row_0, row_1, u, t, start, n):
     Each entry of u that is loaded serves both.
     """
     s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-    for chunk in range(start, n, CHUNK):
+    for chunk in range(start + 1, n, CHUNK):
         part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
         for j in range(chunk, minimum(chunk + CHUNK, n)):
             u_j = u[j]
             part_0 = fma_conj(row_0[j], u_j, part_0)
             part_1 = fma_conj(row_1[j], u_j, part_1)
         s_0, s_1 = s_0 + part_0, s_1 + part_1
+    u_j = u[start]
+    s_0 = fma_conj(row_0[start], u_j, s_0)
+    s_1 = fma_conj(row_1[start], u_j, s_1)
     s_0, s_1 = -t * s_0, -t * s_1
     for j in range(start, n):
         u_j = u[j]
@@ -119,13 +122,17 @@ def reflect(x, a, n, reflectors, tau):
 
 @kernel
 def _reflect(x, u, t, start, n):
-    """x − τ (xᵀū) u, where u has zeros before `start`."""
+    """x − τ (xᵀū) u, where u has zeros before `start`.
+
+    What is often far larger than all else, the first term, is added last: of small
+    terms that are alike each would round the same way beside it.
+    """
     s = number(x, 0, 0)
-    for chunk in range(start, n, CHUNK):
+    for chunk in range(start + 1, n, CHUNK):
         part = number(x, 0, 0)
         for j in range(chunk, minimum(chunk + CHUNK, n)):
             part = fma_conj(x[j], u[j], part)
         s = s + part
-    s = -t * s
+    s = -t * fma_conj(x[start], u[start], s)
     for j in range(start, n):
         x[j] = fma(s, u[j], x[j])
