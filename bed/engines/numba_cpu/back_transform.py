@@ -48,7 +48,33 @@ def _begin(row, u, t, start, n):
 @kernel
 def _apply(row_0, row_1, u, t, start, n):
     """Two rows times I − τ ū uᵀ; entry `start` is zero and is not read, nor u's one."""
-    row_0[start], row_1[start] = _reflect_from(row_0, row_1, u, t, start + 1, n)
+    s_0, s_1 = _products(row_0, row_1, u, start + 1, n)
+    s_0, s_1 = -t * s_0, -t * s_1
+    row_0[start], row_1[start] = s_0, s_1
+    _add(row_0, row_1, s_0, s_1, u, start + 1, n)
+
+
+@inline
+def _products(row_0, row_1, u, start, n):
+    """xᵀū from `start` on for two rows x: an entry of u that is loaded serves both."""
+    s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+    for chunk in range(start, n, CHUNK):
+        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+        for j in range(chunk, minimum(chunk + CHUNK, n)):
+            u_j = u[j]
+            part_0 = fma_conj(row_0[j], u_j, part_0)
+            part_1 = fma_conj(row_1[j], u_j, part_1)
+        s_0, s_1 = s_0 + part_0, s_1 + part_1
+    return s_0, s_1
+
+
+@inline
+def _add(row_0, row_1, s_0, s_1, u, start, n):
+    """Add multiples of u, from `start` on, to two rows."""
+    for j in range(start, n):
+        u_j = u[j]
+        row_0[j] = fma(s_0, u_j, row_0[j])
+        row_1[j] = fma(s_1, u_j, row_1[j])
 
 
 @kernel
@@ -85,32 +111,11 @@ def _widen(row, reals, n, const):
 @kernel
 def _reflect_two(row_0, row_1, u, t, start, n):
     """As `_reflect`, of two rows."""
-    _reflect_from(row_0, row_1, u, t, start, n)
-
-
-@inline
-def _reflect_from(row_0, row_1, u, t, start, n):
-    """Multiply two rows x by I − τ ū uᵀ from `start` on; returns −τ (xᵀū) of each.
-
-    Each entry of u that is loaded serves both.
-    """
-    s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-    for chunk in range(start + 1, n, CHUNK):
-        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
-            u_j = u[j]
-            part_0 = fma_conj(row_0[j], u_j, part_0)
-            part_1 = fma_conj(row_1[j], u_j, part_1)
-        s_0, s_1 = s_0 + part_0, s_1 + part_1
-    u_j = u[start]
-    s_0 = fma_conj(row_0[start], u_j, s_0)
-    s_1 = fma_conj(row_1[start], u_j, s_1)
-    s_0, s_1 = -t * s_0, -t * s_1
-    for j in range(start, n):
-        u_j = u[j]
-        row_0[j] = fma(s_0, u_j, row_0[j])
-        row_1[j] = fma(s_1, u_j, row_1[j])
-    return s_0, s_1
+    x_0, x_1 = row_0[start], row_1[start]
+    s_0, s_1 = _products(row_0, row_1, u, start + 1, n)
+    s_0, s_1 = -t * (x_0 + s_0), -t * (x_1 + s_1)
+    row_0[start], row_1[start] = x_0 + s_0, x_1 + s_1
+    _add(row_0, row_1, s_0, s_1, u, start + 1, n)
 
 
 @kernel
@@ -122,10 +127,10 @@ def reflect(x, a, n, reflectors, tau):
 
 @kernel
 def _reflect(x, u, t, start, n):
-    """x − τ (xᵀū) u, where u has zeros before `start`.
+    """x − τ (xᵀū) u, where u is zero before `start` and one there.
 
-    What is often far larger than all else, the first term, is added last: of small
-    terms that are alike each would round the same way beside it.
+    The first term, which is often far larger than all others, is added last: small ones
+    that are alike would all round the same way beside it.
     """
     s = number(x, 0, 0)
     for chunk in range(start + 1, n, CHUNK):
@@ -133,6 +138,7 @@ def _reflect(x, u, t, start, n):
         for j in range(chunk, minimum(chunk + CHUNK, n)):
             part = fma_conj(x[j], u[j], part)
         s = s + part
-    s = -t * fma_conj(x[start], u[start], s)
-    for j in range(start, n):
+    s = -t * (x[start] + s)
+    x[start] = x[start] + s
+    for j in range(start + 1, n):
         x[j] = fma(s, u[j], x[j])
