@@ -122,7 +122,11 @@ def judged(folder: Path, options: argparse.Namespace) -> dict[str, tuple]:
         path = folder / f"{name}.csv"
         if path.exists():
             command = f"python scripts/paper/{name}.py" + " --smoke" * options.smoke
-            for claim in import_module(name).claims(harness.read(path)):
+            try:
+                rows = harness.read(path)
+            except ValueError as problem:
+                raise SystemExit(f"{problem}; measure it again") from problem
+            for claim in import_module(name).claims(rows):
                 found[claim.id] = claim, command
     return found
 
@@ -145,6 +149,8 @@ def _machines(base: Path) -> list[str]:
     lines = {}
     for device, name in NAMES.items():
         for path in sorted((base / device).glob("*.csv")):
+            if path.stem not in (*ON_DEVICE, *ON_HOST):
+                continue
             machine, commit, _, clock = harness.comments(path)
             lines[f"{name}: {machine}; {commit}; {clock}"] = None
     return list(lines)

@@ -63,7 +63,7 @@ def main(arguments=None) -> int:
     if options.report and options.device != "cuda":
         parser.error("--report is of a GPU: add --device cuda")
     if options.report:
-        measured, rows = from_report(json.loads(options.report.read_text("utf-8")))
+        measured, rows = from_report(report_in(options.report))
     else:
         measured, rows = circumstances(options.device), by_measuring(options)
     show(*rows)
@@ -97,12 +97,28 @@ def by_measuring(options) -> list[policy.Row]:
     return rows
 
 
+def report_in(path: Path) -> dict:
+    """A report that has times to go by, or an error."""
+    try:
+        report = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise SystemExit(f"{path} cannot be read: {problem}") from problem
+    parts = "date", "environment", "parts", "timings"
+    if not isinstance(report, dict) or any(part not in report for part in parts):
+        raise SystemExit(f"{path} is no report of scripts/gpu_acceptance.py")
+    if report.get("smoke"):
+        raise SystemExit(f"{path} is of a smoke test, whose times decide nothing")
+    return report
+
+
 def from_report(report) -> tuple[str, list[policy.Row]]:
     """Where times of a report were measured, and the rows that they make.
 
     Kinds of calls that it has no times for keep the engine with fused kernels.
     """
     reported = times_reported(report)
+    if not reported:
+        raise SystemExit("the report has no times of cuSOLVER to compare with")
     rows = []
     for dtype in DTYPES:
         for eigenvectors in (True, False):

@@ -202,6 +202,50 @@ def test_the_report_that_is_committed_is_that_of_its_tables():
     assert "-dirty" not in text
 
 
+def _cut(text):
+    return text[:-7]
+
+
+def _cut_in_a_row(text):
+    return text + "1,\n"
+
+
+def _without_rows(text):
+    return "".join(x for x in text.splitlines(True) if x.startswith("#"))
+
+
+@pytest.mark.parametrize("spoil", [_cut, _cut_in_a_row, _without_rows, lambda _: "\0é"])
+def test_a_table_that_is_not_whole_is_measured_again(tmp_path, monkeypatch, spoil):
+    monkeypatch.setattr(reproduce, "ON_DEVICE", ())
+    monkeypatch.setattr(reproduce, "ON_HOST", ("error_bound",))
+    text = reproduced(tmp_path)
+    table = tmp_path / "cpu" / "error_bound.csv"
+    rows = harness.read(table)
+    table.write_text(spoil(table.read_text(encoding="utf-8")), encoding="latin-1")
+    with pytest.raises(SystemExit, match=r"error_bound.csv is n.*; measure it again"):
+        reproduced(tmp_path, "--report")
+    (tmp_path / "cpu" / "notes.csv").write_text("no table of a script\n")
+    assert reproduced(tmp_path) == text and harness.read(table) == rows
+
+
+def test_what_cannot_be_drawn_stops_no_other(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    draw = importlib.import_module("draw")
+    for name in ("average_r", "convergence", "error_bound"):
+        table = (harness.RESULTS / "cpu" / f"{name}.csv").read_text(encoding="utf-8")
+        table = table[:-5] if name == "average_r" else table
+        (tmp_path / f"{name}.csv").write_text(table, encoding="utf-8")
+    (tmp_path / "convergence.png").mkdir()
+    assert draw.main([str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "average_r.csv is not whole" in told
+    assert f"no picture of {tmp_path / 'convergence.csv'}" in told
+    assert (tmp_path / "error_bound.svg").exists()
+    monkeypatch.setattr(draw, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="pip install matplotlib"):
+        draw.main([str(tmp_path)])
+
+
 @pytest.mark.slow
 def test_every_claim_is_in_the_report_and_every_table_is_drawn(tmp_path):
     pytest.importorskip("torch")

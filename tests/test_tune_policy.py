@@ -122,3 +122,25 @@ def test_a_report_of_a_gpu_makes_a_table(tune_policy, tmp_path, monkeypatch):
         policy.Row("any", None, 64, "raw_cuda", {}),
         policy.Row("any", None, None, "cusolver", {}),
     ]
+
+
+WHOLE = {"date": "2030-01-02", "environment": {}, "parts": [], "timings": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [(None, "cannot be read"), ('{"date": "20', "cannot be read"), ("\0", "cannot be"),
+     ("[]", "is no report"), ('{"date": "2030-01-02"}', "is no report"),
+     (json.dumps(WHOLE | {"smoke": True}), "is of a smoke test"),
+     (json.dumps(WHOLE | {"timings": [{"peers": {}}]}), "has no times")],
+)  # fmt: skip
+def test_what_is_no_report_of_times_is_a_sentence(
+    tune_policy, tmp_path, text, sentence
+):
+    path, output = tmp_path / "report.json", tmp_path / "table.json"
+    if text is not None:
+        path.write_text(text)
+    words = ["--device", "cuda", "--report", str(path), "--output", str(output)]
+    with pytest.raises(SystemExit, match=sentence):
+        tune_policy.main(words)
+    assert not output.exists()

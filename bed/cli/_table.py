@@ -31,12 +31,25 @@ def write_table(path: Path, heading: Iterable[str], rows: Sequence[dict[str, Any
 
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """The lines of comment and the rows of what `write_table` left."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = file.readlines()
-    heading = [line[2:].rstrip("\n") for line in lines if line.startswith("#")]
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return heading, list(rows)
+    """The lines of comment and the rows of what `write_table` left.
+
+    Raises
+    ------
+    ValueError
+        A part of it is missing, or it is no table.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = file.readlines()
+        heading = [line[2:].rstrip("\n") for line in lines if line.startswith("#")]
+        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no table: {error}") from error
+    # A row has None for what it lacks, and as the name of what it has too much of.
+    cut = any(None in row or None in row.values() for row in rows)
+    if cut or not rows or not lines[-1].endswith("\n"):
+        raise ValueError(f"{path} is not whole: a part of the table is missing")
+    return heading, rows
 
 
 def commit(folder: Path, besides: str | None = None) -> str:

@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,8 +94,10 @@ def result(
     """Measure and write the table, or read it if it is there and `resume` is set."""
     path = options.out / f"{name}.csv"
     lines = heading(name, options)
-    if resume and path.exists() and comments(path) == lines:
-        return read(path)
+    if resume and path.exists():
+        with suppress(ValueError):  # what is not whole is measured again
+            if comments(path) == lines:
+                return read(path)
     rows = []
     with one_thread():
         for row in measure(options):

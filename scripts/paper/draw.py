@@ -6,6 +6,7 @@ python scripts/paper/draw.py [FOLDER]
 
 import argparse
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -44,13 +45,26 @@ def main(arguments: list[str] | None = None) -> int:
     found = [name for name in SCRIPTS if (folder / f"{name}.csv").exists()]
     if not found:
         raise SystemExit(f"{folder} has no tables; run scripts/reproduce.py")
+    if not find_spec("matplotlib"):
+        raise SystemExit("pictures need matplotlib: pip install matplotlib")
+    problems: list[str] = []
     for name in found:
         path, figure = folder / f"{name}.csv", import_module(name).FIGURE
-        if rows := chosen(read(path), figure):
-            draw(path, rows, figure)
-        else:
+        try:
+            rows = read(path)
+        except ValueError as problem:
+            problems.append(str(problem))
+            continue
+        if not (rows := chosen(rows, figure)):
             show(f"nothing to draw in {path}")
-    return 0
+            continue
+        try:
+            draw(path, rows, figure)
+        except OSError as problem:
+            problems.append(f"no picture of {path}: {problem}")
+    for text in problems:
+        show(text)
+    return int(bool(problems))
 
 
 def draw(path: Path, rows: list[Row], figure: dict) -> None:
