@@ -5,6 +5,7 @@ from pathlib import Path
 
 from llvmlite.binding import get_host_cpu_features
 from numba import config, njit
+from numba.extending import overload
 
 from ._as_ir import PIPELINE
 
@@ -16,6 +17,15 @@ INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **PIPELINE}
 # Numba hands the option down to what is called, unless that has its own.
 kernel = njit(nogil=True, error_model="numpy", forceinline=False, **INSIDE)
 inline = njit(nogil=True, error_model="numpy", forceinline=True, **INSIDE)
+
+
+def by_type(function):
+    """Decorate what picks an implementation of `function` by the types it gets.
+
+    It is compiled as a part of its callers, which `overload` alone would not do.
+    """
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True, **INSIDE}
+    return overload(function, jit_options=options)
 
 
 def _has_avx512() -> bool:

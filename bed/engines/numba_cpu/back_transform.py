@@ -70,11 +70,11 @@ def _products(row_0, row_1, u, start, n):
 
 @inline
 def _add(row_0, row_1, s_0, s_1, u, start, n):
-    """Add multiples of u, from `start` on, to two rows."""
+    """Add multiples of u, from `start` on, to two rows, which may be the same."""
     for j in range(start, n):
         u_j = u[j]
-        row_0[j] = fma(s_0, u_j, row_0[j])
-        row_1[j] = fma(s_1, u_j, row_1[j])
+        x_0, x_1 = fma(s_0, u_j, row_0[j]), fma(s_1, u_j, row_1[j])
+        row_0[j], row_1[j] = x_0, x_1
 
 
 @kernel
@@ -89,16 +89,12 @@ def multiply(rows, z, a, n, reflectors, tau, const):
         As `tridiagonalize` left them.
     """
     for i in range(0, n, 2):
-        # The last row of an odd number is alone.
-        row_0, row_1 = rows[i], rows[minimum(i + 1, n - 1)]
-        _widen(row_0, z[i], n, const)
-        if i + 1 < n:
-            _widen(row_1, z[i + 1], n, const)
+        # The last row of an odd number is done twice, at once.
+        last = minimum(i + 1, n - 1)
+        for row in range(i, last + 1):
+            _widen(rows[row], z[row], n, const)
         for k in range(reflectors - 1, -1, -1):
-            if i + 1 < n:
-                _reflect_two(row_0, row_1, a[k], tau[k], k + 1, n)
-            else:
-                _reflect(row_0, a[k], tau[k], k + 1, n)
+            _reflect_two(rows[i], rows[last], a[k], tau[k], k + 1, n)
 
 
 @kernel

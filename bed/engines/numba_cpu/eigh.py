@@ -4,12 +4,11 @@ from functools import partial
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from bed.engines._outputs import allocate
 
 from ._blocks import in_blocks
-from ._compile import inline, kernel
+from ._compile import by_type, inline, kernel
 from ._complex import ComplexVector
 from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, scale
@@ -153,7 +152,7 @@ def _is_complex(work):
     return isinstance(matrix.dtype, ComplexVector)
 
 
-@overload(_vectors)
+@by_type(_vectors)
 def _vectors_of(work, n):
     def real(work, n):
         return 0, work.matrix, work.z
@@ -165,7 +164,7 @@ def _vectors_of(work, n):
     return complex_ if _is_complex(work) else real
 
 
-@overload(_begin_vectors)
+@by_type(_begin_vectors)
 def _begin_vectors_of(work, z, n, const):
     def real(work, z, n, const):
         back_transform(work.matrix, n, work.reflectors, work.tau, const)
@@ -179,7 +178,7 @@ def _begin_vectors_of(work, z, n, const):
     return complex_ if _is_complex(work) else real
 
 
-@overload(_end_vectors)
+@by_type(_end_vectors)
 def _end_vectors_of(work, rows, z, n, const):
     def real(work, rows, z, n, const):
         pass

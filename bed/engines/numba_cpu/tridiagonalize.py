@@ -14,9 +14,7 @@ the same way every time, and a running sum of n of them would lose n units in th
 place.
 """
 
-from numba.extending import overload
-
-from ._compile import CHUNK, inline, kernel
+from ._compile import CHUNK, by_type, inline, kernel
 from ._complex import ComplexVector, conj, fma, fma_conj, number, reciprocal, select
 from ._simd import fill, minimum, sqrt
 
@@ -141,7 +139,7 @@ def _waits(a, n):
     raise NotImplementedError
 
 
-@overload(_waits)
+@by_type(_waits)
 def _waits_of(a, n):
     if isinstance(a.dtype, ComplexVector):
         return lambda a, n: False
