@@ -3,6 +3,7 @@
 import os
 import random
 import secrets
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -124,6 +125,14 @@ def _compiled():
     first = (2 * worker + worker // 2) % len(dtypes)
     for dtype in dtypes[first:] + dtypes[:first]:
         bed.warmup(dtype=dtype)  # one by one, so that no other process is started
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_dropped():
+    """A process may map memory so many times only, and JAX does for every program."""
+    yield
+    if jax := sys.modules.get("jax"):
+        jax.clear_caches()
 
 
 @pytest.fixture
