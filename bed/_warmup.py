@@ -3,13 +3,12 @@
 import operator
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from ._dispatch.dtypes import WIDENED, compute_dtype
 from ._dispatch.policy import choose
 from .engines import DTYPES
 from .engines._threads import thread_count
+
+if TYPE_CHECKING:
+    import subprocess
 
 # A batch that fills blocks of the CPU engine, and has one matrix left over: code for
 # both is apart. Its blocks have a power of two of lanes, at most this many less one.
@@ -119,6 +121,8 @@ def _help(
     dtypes: Sequence[np.dtype], helpers: int, options: dict[str, Any]
 ) -> Iterator[Sequence[np.dtype]]:
     """Share dtypes with other processes, which end here; yields what is left to do."""
+    import subprocess
+
     if not _is_python(sys.executable):
         helpers = 0
     parts = max(1, min(helpers + 1, len(dtypes)))
@@ -138,7 +142,7 @@ def _help(
                 process.wait(HELP_SECONDS)
 
 
-def _ended(process: subprocess.Popen) -> None:
+def _ended(process: "subprocess.Popen") -> None:
     process.kill()
     process.wait()
 
@@ -151,12 +155,14 @@ def _is_python(executable: str) -> bool:
     return usual is not None and not frozen
 
 
-def _started(code: str) -> subprocess.Popen:
+def _started(code: str) -> "subprocess.Popen":
     """Another process of this Python, which finds what this one does and says nothing.
 
     It begins with the folder that it is started in, where any file may be named as a
     module is.
     """
+    import subprocess
+
     here = str(Path(__file__).parents[1])
     found = [*(x for x in sys.path if isinstance(x, str)), here]
     return subprocess.Popen(

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -86,15 +87,22 @@ def by_measuring(options) -> list[policy.Row]:
         and engine.name not in TO_BE_READ
         and engine.missing() is None
     ]
-    rows = []
-    for dtype in DTYPES:
-        for eigenvectors in (True, False):
-            ratios = [
-                (n, *fastest(candidates, n, dtype, options.device, eigenvectors))
-                for n in sorted(options.n)
-            ]
-            rows += merged(ratios, dtype.name, eigenvectors)
-    return rows
+    return rows_of_all(
+        lambda dtype, eigenvectors: [
+            (n, *fastest(candidates, n, dtype, options.device, eigenvectors))
+            for n in sorted(options.n)
+        ]
+    )
+
+
+def rows_of_all(ratios: Callable) -> list[policy.Row]:
+    """The rows for every kind of call, of ``ratios(dtype, eigenvectors)``."""
+    return [
+        row
+        for dtype in DTYPES
+        for eigenvectors in (True, False)
+        for row in merged(ratios(dtype, eigenvectors), dtype.name, eigenvectors)
+    ]
 
 
 def report_in(path: Path) -> dict:
@@ -119,15 +127,13 @@ def from_report(report) -> tuple[str, list[policy.Row]]:
     reported = times_reported(report)
     if not reported:
         raise SystemExit("the report has no times of cuSOLVER to compare with")
-    rows = []
-    for dtype in DTYPES:
-        for eigenvectors in (True, False):
-            ratios = [
-                (n, *chosen(*_together_and_alone(by_batch)))
-                for (name, wanted, n), by_batch in sorted(reported.items())
-                if (name, wanted) == (dtype.name, eigenvectors)
-            ]
-            rows += merged(ratios, dtype.name, eigenvectors)
+    rows = rows_of_all(
+        lambda dtype, eigenvectors: [
+            (n, *chosen(*_together_and_alone(by_batch)))
+            for (name, wanted, n), by_batch in sorted(reported.items())
+            if (name, wanted) == (dtype.name, eigenvectors)
+        ]
+    )
     largest = next(engine.max_n for engine in engines() if engine.name == "raw_cuda")
     rows.append(policy.Row("any", None, largest, "raw_cuda", {}))
     facts = report["environment"]

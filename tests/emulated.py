@@ -280,7 +280,7 @@ def shared_memory(dtype: np.dtype) -> Iterator[tuple[str, int]]:
         if found := re.match(r"bed::split_reduce_lanes<(.*), \d+>", layout.expression):
             yield f"sizeof(bed::ReduceMemory<{found[1]}>)", layout.shared
     for eigenvectors in True, False:
-        layout = layouts._block(50, dtype.name, eigenvectors)
+        layout = layouts.block_layout(50, dtype.name, eigenvectors)
         element = layouts.TYPES[dtype.name]
         size = f"sizeof(bed::BlockMemory<{element}>) + 50 * 51 * sizeof({element})"
         yield size, layout.shared

@@ -192,7 +192,7 @@ def test_eigenvalues_do_not_depend_on_the_round(monkeypatch, rng, n, dtype):
 @pytest.mark.parametrize("n", [2, 3, 5, 18, 35])
 def test_a_block_for_each_matrix(monkeypatch, rng, n, dtype):
     """Where matrices are smaller than the warps, and where these go round."""
-    monkeypatch.setattr(layouts, "_fastest", layouts._block)
+    monkeypatch.setattr(layouts, "_fastest", layouts.block_layout)
     monkeypatch.setattr(launcher, "plan", launcher.plan.__wrapped__)
     tops = TOPS[np.finfo(dtype).dtype.itemsize]
     for device, top in zip(DEVICES, tops[::2], strict=True):

@@ -5,7 +5,7 @@ name finds in scripts/results. A test compares.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bed.cli._table import read_table
@@ -47,34 +47,41 @@ def span(numbers: Iterable[float], digits: int) -> str:
     return f"{min(numbers):.{digits}f} to {max(numbers):.{digits}f}"
 
 
+def grid(rows: Iterable[dict[str, str]], cell: Callable) -> str:
+    """A table with a line for each dtype and a column for each size."""
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        cells.setdefault(row["dtype"], {})[row["n"]] = cell(row)
+    sizes = [*cells["float64"]]
+    lines = ([dtype, *map(of.get, sizes)] for dtype, of in cells.items())
+    return markdown(["n", *sizes], lines)
+
+
 def speed() -> str:
     """Times of NumPy, and of torch in brackets, over those of bed."""
-    heading, rows = results("cpu")
-    by_dtype: dict[str, dict[str, str]] = {}
-    for row in rows:
+
+    def cell(row):
         bed, *others = (float(row[f"{name}_ms"]) for name in ("bed", "numpy", "torch"))
         numpy, torch = (f"{other / bed:.1f}" for other in others)
-        by_dtype.setdefault(row["dtype"], {})[row["n"]] = f"{numpy} ({torch})"
-    sizes = [*by_dtype["float64"]]
-    lines = ([dtype, *map(cells.get, sizes)] for dtype, cells in by_dtype.items())
+        return f"{numpy} ({torch})"
+
+    heading, rows = results("cpu")
     batch = f"{int(rows[0]['batch']):,}".replace(",", " ")
     of = machine(heading, "numpy", "torch", "numba")
-    return f"{markdown(['n', *sizes], lines)}\n\n{batch} random matrices; {of}."
+    return f"{grid(rows, cell)}\n\n{batch} random matrices; {of}."
 
 
 def peers() -> str:
     """The least time of other libraries over that of bed."""
+
+    def cell(row):
+        return f"{float(row['best_ratio']):.1f} {row['best_peer']}"
+
     heading, rows = results("peers")
-    by_dtype: dict[str, dict[str, str]] = {}
-    for row in rows:
-        best = f"{float(row['best_ratio']):.1f} {row['best_peer']}"
-        by_dtype.setdefault(row["dtype"], {})[row["n"]] = best
-    sizes = [*by_dtype["float64"]]
-    lines = ([dtype, *map(cells.get, sizes)] for dtype, cells in by_dtype.items())
     of = machine(heading, "numpy", "torch", "numba")
     return (
-        f"{markdown(['n', *sizes], lines)}\n\n{rows[0]['batch']} matrices on one "
-        f"thread; {of}, Eigen 3.4."
+        f"{grid(rows, cell)}\n\n{rows[0]['batch']} matrices on one thread; {of}, "
+        "Eigen 3.4."
     )
 
 

@@ -146,6 +146,12 @@ def _waits_of(a, n):
     return lambda a, n: n >= LARGE
 
 
+@inline
+def _updated(x, minus_u_i, minus_q_i, u_j, q_j):
+    """Entry (i, j) of A − q uᴴ − u qᴴ, of which x is that of A."""
+    return fma_conj(minus_u_i, q_j, fma_conj(minus_q_i, u_j, x))
+
+
 @kernel
 def _update_and_multiply(a, u, q, x, y, other, start, n, const):
     """`_rank_2_update` by u and q and `_multiply` by x, in one pass."""
@@ -157,9 +163,9 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
         row_0, row_1 = a[i], a[i + 1]
         u_0, u_1, q_0, q_1 = -u[i], -u[i + 1], -q[i], -q[i + 1]
         x_0, x_1 = x[i], x[i + 1]
-        a_0 = fma_conj(u_0, q[i], fma_conj(q_0, u[i], row_0[i]))
-        corner = fma_conj(u_0, q[i + 1], fma_conj(q_0, u[i + 1], row_0[i + 1]))
-        a_1 = fma_conj(u_1, q[i + 1], fma_conj(q_1, u[i + 1], row_1[i + 1]))
+        a_0 = _updated(row_0[i], u_0, q_0, u[i], q[i])
+        corner = _updated(row_0[i + 1], u_0, q_0, u[i + 1], q[i + 1])
+        a_1 = _updated(row_1[i + 1], u_1, q_1, u[i + 1], q[i + 1])
         row_0[i], row_0[i + 1], row_1[i + 1] = a_0, corner, a_1
         y_0 = fma(a_0.real, x_0, corner * x_1)
         y_1 = fma(a_1.real, x_1, x_0 * conj(corner))
@@ -167,8 +173,8 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
             part_0, part_1 = none, none
             for j in range(chunk, minimum(chunk + CHUNK, n)):
                 u_j, q_j, x_j = u[j], q[j], x[j]
-                a_0 = fma_conj(u_0, q_j, fma_conj(q_0, u_j, row_0[j]))
-                a_1 = fma_conj(u_1, q_j, fma_conj(q_1, u_j, row_1[j]))
+                a_0 = _updated(row_0[j], u_0, q_0, u_j, q_j)
+                a_1 = _updated(row_1[j], u_1, q_1, u_j, q_j)
                 row_0[j], row_1[j] = a_0, a_1
                 part_0 = fma(a_0, x_j, part_0)
                 part_1 = fma(a_1, x_j, part_1)
@@ -178,7 +184,7 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
         y, other = other, y
         i += 2
     if i < n:
-        a_i = fma_conj(-u[i], q[i], fma_conj(-q[i], u[i], a[i, i]))
+        a_i = _updated(a[i, i], -u[i], -q[i], u[i], q[i])
         a[i, i] = a_i
         y[i] = fma(a_i.real, x[i], y[i])
 
@@ -188,7 +194,7 @@ def _update_row(row, u, q, i, n):
     """Row i of what `_rank_2_update` makes."""
     u_i, q_i = -u[i], -q[i]
     for j in range(i, n):
-        row[j] = fma_conj(u_i, q[j], fma_conj(q_i, u[j], row[j]))
+        row[j] = _updated(row[j], u_i, q_i, u[j], q[j])
 
 
 @kernel
@@ -215,12 +221,12 @@ def _rank_2_update(a, u, q, start, n):
     while i + 1 < n:
         row_0, row_1 = a[i], a[i + 1]
         u_0, u_1, q_0, q_1 = -u[i], -u[i + 1], -q[i], -q[i + 1]
-        row_0[i] = fma_conj(u_0, q[i], fma_conj(q_0, u[i], row_0[i]))
+        row_0[i] = _updated(row_0[i], u_0, q_0, u[i], q[i])
         for j in range(i + 1, n):
             u_j, q_j = u[j], q[j]
-            a_0 = fma_conj(u_0, q_j, fma_conj(q_0, u_j, row_0[j]))
-            a_1 = fma_conj(u_1, q_j, fma_conj(q_1, u_j, row_1[j]))
+            a_0 = _updated(row_0[j], u_0, q_0, u_j, q_j)
+            a_1 = _updated(row_1[j], u_1, q_1, u_j, q_j)
             row_0[j], row_1[j] = a_0, a_1
         i += 2
     if i < n:
-        a[i, i] = fma_conj(-u[i], q[i], fma_conj(-q[i], u[i], a[i, i]))
+        a[i, i] = _updated(a[i, i], -u[i], -q[i], u[i], q[i])

@@ -193,7 +193,7 @@ def choose(
     name = np.dtype(dtype).name
     layout = _fastest(n, name, eigenvectors)
     if layout.shared > limit:
-        layout = _block(n, name, eigenvectors)
+        layout = block_layout(n, name, eigenvectors)
     return fitting(layout, n, name, limit)
 
 
@@ -206,7 +206,7 @@ def _fastest(n: int, name: str, eigenvectors: bool) -> Layout:
                 return _values(rows, name)
             make = _group if rows.kernel == "group" else _chase
             return make(rows, name)
-    return _block(n, name, eigenvectors)
+    return block_layout(n, name, eigenvectors)
 
 
 def fitting(layout: Layout, n: int, name: str, limit: int) -> Layout:
@@ -228,7 +228,7 @@ def instantiations(dtype: np.dtype) -> list[Layout]:
             layout = choose(n, dtype, eigenvectors=eigenvectors)
             found[layout.expression] = layout
     for eigenvectors in (True, False):
-        layout = _block(MAX_N, np.dtype(dtype).name, eigenvectors)
+        layout = block_layout(MAX_N, np.dtype(dtype).name, eigenvectors)
         found.setdefault(layout.expression, layout)
     return list(found.values())
 
@@ -257,7 +257,7 @@ def _tiny(n: int, name: str, eigenvectors: bool) -> Layout:
     )
 
 
-def _matrix_bytes(rows: Rows, name: str, *, eigenvectors: bool) -> int:
+def matrix_bytes(rows: Rows, name: str, *, eigenvectors: bool) -> int:
     """sizeof(MatrixMemory): what lanes share about one matrix."""
     item, real = _sizes(name)
     n = rows.n
@@ -272,7 +272,7 @@ def _values(rows: Rows, name: str) -> Layout:
     n, at_once = rows.n, WARP // rows.lanes * VALUES_WARPS
     rounds = WARP // at_once
     matrices = at_once * rounds
-    shared = at_once * _matrix_bytes(rows, name, eigenvectors=False)
+    shared = at_once * matrix_bytes(rows, name, eigenvectors=False)
     shared += matrices * (2 * n * real + SCALING_BYTES + 4)
     parameters = (n, rows.lanes, rows.rows, VALUES_WARPS, rounds, rows.blocks)
     return Layout(
@@ -288,7 +288,7 @@ def _values(rows: Rows, name: str) -> Layout:
 def _group(rows: Rows, name: str) -> Layout:
     item, real = _sizes(name)
     n, matrices = rows.n, GROUP_THREADS // rows.lanes
-    shared = matrices * (_matrix_bytes(rows, name, eigenvectors=True) + n * item)
+    shared = matrices * (matrix_bytes(rows, name, eigenvectors=True) + n * item)
     shared += 4 * n * matrices * real + matrices * n * 4
     parameters = (n, rows.lanes, rows.rows, GROUP_THREADS, rows.blocks)
     return Layout(
@@ -304,7 +304,7 @@ def _chase(rows: Rows, name: str) -> Layout:
     item, real = _sizes(name)
     n, matrices = rows.n, WARP // rows.lanes * CHASE_APPLIERS
     slots = CHASE_SLOTS_SMALL if n <= CHASE_SMALL_MAX_N else CHASE_SLOTS_LARGE
-    shared = matrices * (_matrix_bytes(rows, name, eigenvectors=True) + n * item)
+    shared = matrices * (matrix_bytes(rows, name, eigenvectors=True) + n * item)
     shared += 2 * n * matrices * real + matrices * (n * 4 + SCALING_BYTES)
     shared += _slots_bytes(n, matrices, slots, real)
     parameters = (n, rows.lanes, rows.rows, CHASE_APPLIERS, slots, rows.blocks)
@@ -317,7 +317,8 @@ def _chase(rows: Rows, name: str) -> Layout:
     )
 
 
-def _block(n: int, name: str, eigenvectors: bool) -> Layout:
+def block_layout(n: int, name: str, eigenvectors: bool) -> Layout:
+    """Of a block for each matrix, which has it in shared memory."""
     item, real = _sizes(name)
     shared = _slots_bytes(BLOCK_MAX_N, 1, BLOCK_SLOTS, real)
     shared += BLOCK_MAX_N * (2 * real + 2 * item + 4) + 32 * 4

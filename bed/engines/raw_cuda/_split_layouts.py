@@ -4,6 +4,7 @@ Many more chains run at once than in one launch (src/split.cuh), for more traffi
 memory. As in `_layouts.py`, nothing depends on the batch but how often launches repeat.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,8 +21,8 @@ from ._layouts import (
     WARP,
     Layout,
     Rows,
-    _block,
-    _matrix_bytes,
+    block_layout,
+    matrix_bytes,
 )
 
 # The size from which on matrices of a dtype are solved so. One launch solves all, until
@@ -129,7 +130,7 @@ def split(n: int, dtype: np.dtype, room: int | None = None) -> Split:
         _chase(n, name),
         _apply(n, name, room),
         _whole("finish", n, name),
-        rounds=-int(-ROUNDS_ROOM * ROTATIONS[real] * n * n // max(room - n, 1)),
+        rounds=math.ceil(ROUNDS_ROOM * ROTATIONS[real] * n * n / max(room - n, 1)),
         room=room,
         each=scratch_bytes(n, dtype, room),
     )
@@ -150,7 +151,7 @@ def _layout(
 
 def _whole(step: str, n: int, name: str) -> Layout:
     """Of a block a matrix, in the same memory as in one launch."""
-    shared = _block(n, name, True).shared
+    shared = block_layout(n, name, True).shared
     parameters = BLOCK_APPLIERS, BLOCK_BLOCKS.get(name, 1)
     return _layout(step, name, parameters, WARP * BLOCK_APPLIERS, 1, shared)
 
@@ -158,7 +159,7 @@ def _whole(step: str, n: int, name: str) -> Layout:
 def _reduce_lanes(rows: Rows, name: str) -> Layout:
     dtype = np.dtype(name)
     real, matrices = dtype.type(0).real.itemsize, WARP // rows.lanes * REDUCE_WARPS
-    each = _matrix_bytes(rows, name, eigenvectors=True) + rows.n * dtype.itemsize
+    each = matrix_bytes(rows, name, eigenvectors=True) + rows.n * dtype.itemsize
     parameters = rows.n, rows.lanes, rows.rows, REDUCE_WARPS, rows.blocks
     shared = matrices * (each + 2 * rows.n * real)
     threads = WARP * REDUCE_WARPS

@@ -78,15 +78,20 @@ struct Scratch {
 #define BED_SPLIT_PARAMETERS \
   unsigned char *scratch, int capacity, int room, long long first, int count
 
-// Q between the launches: number `row` of column i, where real and imaginary parts of
-// the rows are numbers of their own. A thread that rotates has one, in every column.
+// Real and imaginary parts are numbers of their own in what follows.
+template <typename T>
+constexpr int parts = sizeof(T) / sizeof(RealOf<T>);
+
+// Q between the launches: n·parts numbers a column. A thread that rotates has one, in
+// every column.
 template <typename T>
 BED_DEVICE RealOf<T>* columns_of(const Batch<T>& batch, long long index) {
   return reinterpret_cast<RealOf<T>*>(batch.v + index * batch.n * batch.n);
 }
+// Number j of column i of Q in shared memory, in rows of so many elements.
 template <typename T>
-BED_DEVICE int parts_of(int n) {
-  return n * static_cast<int>(sizeof(T) / sizeof(RealOf<T>));
+BED_DEVICE RealOf<T>& number_of(T* q, int row, int i, int j) {
+  return reinterpret_cast<RealOf<T>*>(q + j / parts<T> * row + i)[j % parts<T>];
 }
 
 // Sweeps of a chain, until it is done, has had as many as it may have, or the next one

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__((N * sizeof(T) / sizeof(RealOf<T>) + 31) / 32 
   using R = RealOf<T>;
   BED_DYNAMIC_SHARED(raw);
   Rotation<R>* record = reinterpret_cast<Rotation<R>*>(raw);
-  const int thread = threadIdx.x, m = blockIdx.x, rows = parts_of<T>(n);
+  const int thread = threadIdx.x, m = blockIdx.x, rows = n * parts<T>;
   const Scratch<R> kept(scratch, capacity, room, n);
   const int recorded = kept.progress[m].recorded;
   if (recorded == 0) return;

@@ -13,11 +13,10 @@ template <int THREADS, typename T>
 BED_DEVICE void rotate_block(T* q, int n, int lo, int hi,
                              const Rotation<RealOf<T>>* rotations) {
   using R = RealOf<T>;
-  const int rows = parts_of<T>(n), parts = rows / n;
-  for (int j = threadIdx.x; j < rows; j += THREADS) {
-    R* x = reinterpret_cast<R*>(q + j / parts * block_row(n)) + j % parts;
+  for (int j = threadIdx.x; j < n * parts<T>; j += THREADS) {
+    R* x = &number_of(q, block_row(n), 0, j);
     for (int i = lo; i < hi; ++i)
-      rotate(rotations[i - lo], x[i * parts], x[(i + 1) * parts]);
+      rotate(rotations[i - lo], x[i * parts<T>], x[(i + 1) * parts<T>]);
   }
 }
 
@@ -34,13 +33,11 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   const int thread = threadIdx.x, m = blockIdx.x;
   const long long index = first + m;
   const Scratch<R> kept(scratch, capacity, room, n);
-  const int rows = parts_of<T>(n), parts = rows / n;
+  const int rows = n * parts<T>;
   kept.load(m, t, n, thread, threads);
   const R* columns = columns_of(batch, index);
-  for (int x = thread; x < n * rows; x += threads) {
-    const int i = x / rows, j = x % rows;
-    reinterpret_cast<R*>(q + j / parts * block_row(n) + i)[j % parts] = columns[x];
-  }
+  for (int x = thread; x < n * rows; x += threads)
+    number_of(q, block_row(n), x / rows, x % rows) = columns[x];
   Progress progress = kept.progress[m];
   sync_appliers<threads>();
 

@@ -24,12 +24,10 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   back_transform_block<threads>(a, n, memory);
 
   Scratch<R>(scratch, capacity, room, n).begin(m, t, n, scaling, thread, threads);
-  const int rows = parts_of<T>(n), parts = rows / n;
+  const int rows = n * parts<T>;
   R* q = columns_of(batch, index);
-  for (int x = thread; x < n * rows; x += threads) {
-    const int i = x / rows, j = x % rows;
-    q[x] = reinterpret_cast<const R*>(a + j / parts * block_row(n) + i)[j % parts];
-  }
+  for (int x = thread; x < n * rows; x += threads)
+    q[x] = number_of(a, block_row(n), x / rows, x % rows);
 }
 
 }  // namespace bed

@@ -46,17 +46,17 @@ __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
   if (m >= count) return;
 
   Scratch<Real>(scratch, capacity, room, n).begin(m, t, n, scaling, L::lane(), G);
-  const int rows = parts_of<T>(n), parts = rows / n;
+  const int rows = n * parts<T>;
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int i = L::row(r);
     if (i >= n) continue;
-    Real* to = columns_of(batch, index) + i * parts;
+    Real* to = columns_of(batch, index) + i * parts<T>;
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       if (j >= n) continue;
       to[j * rows] = real(q[r][j]);
-      if (parts > 1) to[j * rows + 1] = imag(q[r][j]);
+      if (parts<T> > 1) to[j * rows + 1] = imag(q[r][j]);
     }
   }
 }
