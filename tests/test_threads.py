@@ -234,6 +234,15 @@ def test_no_helper_keeps_what_a_call_has_used(fresh):
     assert reference() is None
 
 
+@pytest.fixture
+def _interrupted():
+    """Control-C is an exception, also where a shell starts tests that ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupted")
 def test_an_interrupt_does_not_leave_helpers_at_work(fresh):
     """Control-C while the caller waits for the last block of a helper."""
     begun, ended = threading.Event(), threading.Event()
