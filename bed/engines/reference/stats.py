@@ -23,12 +23,12 @@ The table's sum for the vectors is left out: it does not follow from its rows (�
 n² for −2/3 r³ n², and the terms in 1/m), and is negative at r = 3n/4 from n = 8 on.
 
 The average r lies between n/3 and 3n/4, as the supplement says, for Gaussian symmetric
-matrices from n = 16 on: 0.37 n, 0.40 n and 0.41 n for 512 of n = 16, 24 and 32. For X
-Xᵀ with Gaussian X it is 0.32 n to 0.34 n at n = 16, and 0.35 n to 0.41 n above. It has
-to be smaller for small n. Two rows take no iteration. With as many at each active size
-from n down to 3, r is (n − 3)/2, an eighth of n for n = 4, and size n takes nearly
-twice as many as the others, since none of its off-diagonal entries has been reduced
-before: 0.10 n and 0.26 n for n = 4 and 8.
+matrices from n = 16 on: 0.36 n, 0.40 n and 0.42 n for 512 of n = 16, 24 and 32, on
+average over batches. For X Xᵀ with Gaussian X it does from n = 24 on: 0.31 n, 0.35 n
+and 0.37 n. It has to be smaller for small n. Two rows take no iteration. With as many
+at each active size from n down to 3, r is (n − 3)/2, an eighth of n for n = 4, and size
+n takes nearly twice as many as the others, since none of its off-diagonal entries has
+been reduced before: 0.09 n and 0.26 n for n = 4 and 8.
 """
 
 from dataclasses import dataclass, field
