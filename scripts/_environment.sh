@@ -10,7 +10,9 @@ prepare() {
   fi
   PYTHON=$venv/bin/python
   echo "installing bed[$extras]" >&2
-  # Python compiles what is imported, which is a small part of what is installed.
+  # Python compiles what is imported, which is a small part of what is installed, and
+  # keeps it, also where the environment is one that would have every process do so anew.
+  unset PYTHONDONTWRITEBYTECODE
   "$PYTHON" -m pip install --quiet --no-compile --editable ".[$extras]"
 }
 
