@@ -39,13 +39,24 @@ COMPILING = {
     "test_vjp": 2,
 }
 
+# Of what is slow there, one in so many is in a run of everything but with --every.
+COMPILING_SHARE = 2
+
 # Engines that take seconds here for large matrices, and the size from which on all but
 # one are left to a run of everything.
 SLOW_ENGINES = {"reference", emulated.ENGINE.name}
 LARGE, ONE_LARGE = 24, 33
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every",
+        action="store_true",
+        help="all cases of what a run otherwise draws a part of, by the seed",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
     reason = no_gpu()
@@ -68,9 +79,34 @@ def pytest_collection_modifyitems(items):
         elif item.path.stem in COMPILING:
             sweeps[item.path, COMPILING[item.path.stem]].append(item)
     for (_, step), cases in sweeps.items():
-        chosen = random.Random(f"{SEED} {cases[0].nodeid}")
-        for item in chosen.sample(cases, len(cases) - -(-len(cases) // step)):
+        for item in _all_but_one_in(step, cases):
             item.add_marker("slow")
+    if not config.getoption("every"):
+        _leave_to_every(config, items)
+
+
+def _leave_to_every(config, items):
+    """Deselect a part of the slow cases that are marked `share`."""
+    shared = defaultdict(list)
+    for item in items:
+        share = item.get_closest_marker("share")
+        if not item.get_closest_marker("slow"):
+            continue
+        if share:
+            shared[item.function, share.args[0]].append(item)
+        elif item.path.stem in COMPILING:
+            shared[item.path, COMPILING_SHARE].append(item)
+    left = {
+        x for (_, step), cases in shared.items() for x in _all_but_one_in(step, cases)
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
+def _all_but_one_in(step, cases):
+    """What is left of cases if one in so many is drawn, by the seed."""
+    chosen = random.Random(f"{SEED} {cases[0].nodeid}")
+    return chosen.sample(cases, len(cases) - -(-len(cases) // step))
 
 
 def pytest_report_header():

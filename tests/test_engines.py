@@ -26,6 +26,7 @@ def _relative_to(driver):
     return "spectral" if driver in SPECTRAL else "entry"
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -42,6 +43,7 @@ def test_zoo(driver, rng, n, dtype):
         assert_eigh(a, w, None, exact, uplo, names, _relative_to(driver))
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)

@@ -35,6 +35,7 @@ def _counts(n):
 # --- results ------------------------------------------------------------------
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 16, 24, 33, 64])

@@ -48,6 +48,7 @@ def steady_driver(request):
     return request.param
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(

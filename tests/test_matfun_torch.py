@@ -47,6 +47,7 @@ def with_eigenvalues(w, dtype=torch.float64, signs=False):
     return (basis * (w - 1.5 if signs else w)) @ basis.mH
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("spectrum", SPECTRA)

@@ -41,6 +41,7 @@ def solve(a, uplo="L", *, room=None, rounds=None, chunk=None):
 TOPS = {4: (-146, 0, 126), 8: (-1071, 0, 1022)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("n, dtype", SIZES)

@@ -49,6 +49,7 @@ def test_reduction_of_the_zoo(rng, n, dtype):
         _assert_reduced(a, *bed.tridiagonalize(a, uplo), uplo)
 
 
+@pytest.mark.share(2)
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(

@@ -14,7 +14,15 @@ from simulated import launchers
 # In shared memory up to n = 41 in complex128, 69 in the next two and 104 in float32.
 @pytest.mark.parametrize(
     "n, dtype",
-    [*((n, dtype) for n in (33, 64) for dtype in DTYPES), (100, "f4"), (128, "c16")],
+    [
+        (33, "f8"),
+        (33, "c8"),
+        (48, "c16"),
+        (64, "f4"),
+        (64, "c8"),
+        (72, "f8"),
+        (128, "f4"),
+    ],
 )
 def test_larger_sizes(driver, rng, n, dtype):
     a = random_hermitian(rng, (1, n, n), dtype)

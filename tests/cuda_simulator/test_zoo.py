@@ -10,7 +10,7 @@ from bed.testing.matrices import DTYPES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 16])
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 11])
 def test_zoo(driver, rng, n, dtype):
     contract.test_zoo(driver, rng, n, dtype)
 
@@ -22,10 +22,10 @@ def test_planted_spectra_at_every_scale(driver, rng, n, dtype):
 
 
 @pytest.mark.parametrize("name", list(real_matrices()))
-def test_real_matrices(driver, name):
+def test_real_matrices(driver, rng, name):
     a, exact = real_matrices()[name]
     few = slice(0, 4 if a.shape[-1] <= 16 else 1)
     a, exact = a[few], exact[few]
-    for uplo in "LU":
-        w, v = bed.eigh(a, uplo, driver=driver, check=True)
-        assert_eigh(a, w, v, exact, uplo)
+    uplo = rng.choice(["L", "U"])
+    w, v = bed.eigh(a, uplo, driver=driver, check=True)
+    assert_eigh(a, w, v, exact, uplo)
