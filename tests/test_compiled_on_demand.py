@@ -26,6 +26,8 @@ LANES = WIDE // 8  # of double precision
 class Recorder:
     """Stands for `Entries`, and notes what is compiled and run."""
 
+    alone_from = None
+
     def __init__(self):
         self.compiled, self.run = [], []
 
@@ -58,10 +60,10 @@ def recorder():
 )
 def test_a_call_compiles_the_widths_it_takes(recorder, batch, parts):
     solve = _entries._OfDtype(recorder, np.dtype("f8"))
-    solve(0, batch, ())
+    solve(0, batch, 3, ())
     assert recorder.run == parts
     assert recorder.compiled == [("float64", width) for width, _, _ in parts]
-    solve(5 * LANES, 5 * LANES + batch, ())
+    solve(5 * LANES, 5 * LANES + batch, 3, ())
     assert len(recorder.compiled) == len(parts)
 
 
@@ -106,7 +108,7 @@ def test_threads_that_come_at_once_wait_for_one(recorder, monkeypatch):
 
     monkeypatch.setattr(recorder, "compile", slow)
     solve = _entries._OfDtype(recorder, np.dtype("f8"))
-    threads = [threading.Thread(target=solve, args=(i, i + 1, ())) for i in range(4)]
+    threads = [threading.Thread(target=solve, args=(i, i + 1, 3, ())) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -161,7 +163,7 @@ def test_a_compilation_inside_of_another_is_refused(monkeypatch):
 
     @contextmanager
     def interrupted(what):
-        inner(np.dtype("f8"))(0, 1, one)
+        inner(np.dtype("f8"))(0, 1, 3, one)
         yield
 
     outer = _entry()
@@ -170,9 +172,9 @@ def test_a_compilation_inside_of_another_is_refused(monkeypatch):
         with pytest.raises(
             RuntimeError, match="while doubling for float64 is compiled"
         ):
-            outer(np.dtype("f8"))(0, 1, one)
+            outer(np.dtype("f8"))(0, 1, 3, one)
     for entries in (inner, outer):  # and nothing is left of it
-        entries(np.dtype("f8"))(0, 1, one)
+        entries(np.dtype("f8"))(0, 1, 3, one)
         assert entries(np.dtype("f8")).of_width[NARROW](0, 1, *one) == 1
 
 
@@ -283,11 +285,11 @@ def test_a_terminal_is_told_what_is_compiled(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(_console.sys, "stderr", terminal)
     solve = _entry()(np.dtype("f4"))
-    solve(0, 1, (np.ones(1, "f4"),))
+    solve(0, 1, 3, (np.ones(1, "f4"),))
     text = terminal.text
     assert text.count("compiling doubling for float32, once per machine") == 1
     assert text.endswith("\r\x1b[K")  # and nothing is left of it
-    solve(0, 1, (np.ones(1, "f4"),))
+    solve(0, 1, 3, (np.ones(1, "f4"),))
     assert terminal.text == text
 
 
@@ -308,5 +310,5 @@ def test_of_what_is_read_from_disk_nothing_is_told(monkeypatch):
 def test_a_line_that_cannot_be_shown_stops_nothing(monkeypatch, stream):
     monkeypatch.setattr(_console.sys, "stderr", stream)
     solve = _entry()(np.dtype("f4"))
-    solve(0, 1, (np.ones(1, "f4"),))
+    solve(0, 1, 3, (np.ones(1, "f4"),))
     assert solve.of_width[NARROW](0, 1, np.full(1, 5, "f4")) == 5

@@ -42,6 +42,9 @@ WIDE = 128 if _has_avx512() else 64
 # The same for a few matrices that are left over or come alone: one small register,
 # which every processor has.
 NARROW = 16
+# And for large matrices that are: one in a block, whose rows fill the registers. No
+# number is as short, so that there is one lane.
+ALONE = 1
 
 # Terms of a sum that are added up by themselves.
 CHUNK = 4

@@ -222,7 +222,8 @@ def _by_parts(build):
 
 
 def _one_over(builder, x):
-    one = ir.Constant(x.type, [1.0] * x.type.count)
+    vector = isinstance(x.type, ir.VectorType)
+    one = ir.Constant(x.type, [1.0] * x.type.count if vector else 1.0)
     return builder.fdiv(one, x)
 
 

@@ -16,7 +16,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from bed._console import progress
 
 from ._cache import keep_on_disk
-from ._compile import NARROW, WIDE
+from ._compile import ALONE, NARROW, WIDE
 
 # Blocks from which on those few matrices that do not fill one take a wide one as well:
 # what its empty lanes cost is little then, and narrow ones need not be compiled.
@@ -45,10 +45,19 @@ class Entries:
         batches, of which the matrices `start` to `stop` are solved.
     signature : callable
         ``signature(dtype, real)``, with types of Numba, is what stands behind `stop`.
+    alone_from : int, optional
+        Size from which on a few matrices are solved one by one.
     """
 
-    def __init__(self, name: str, build: Callable, signature: Callable):
+    def __init__(
+        self,
+        name: str,
+        build: Callable,
+        signature: Callable,
+        alone_from: int | None = None,
+    ):
         self.name, self._build, self._signature = name, build, signature
+        self.alone_from = alone_from
         self._of: dict[np.dtype, _OfDtype] = {}
 
     def __call__(self, dtype: np.dtype) -> "_OfDtype":
@@ -73,30 +82,34 @@ class Entries:
 
 
 class _OfDtype:
-    """The two compiled functions for a dtype."""
+    """The compiled functions for a dtype, of which a call takes one or two."""
 
     def __init__(self, entries: Entries, dtype: np.dtype):
         self._entries, self._dtype = entries, dtype
         self.lanes = WIDE // dtype.type(0).real.itemsize
         self.of_width: dict[int, Callable] = {}
 
-    def __call__(self, start: int, stop: int, arguments: tuple) -> None:
+    def __call__(self, start: int, stop: int, n: int, arguments: tuple) -> None:
         """Solve a part of a batch; `arguments` are those behind `stop`."""
-        narrow = self._left_over(stop - start)
-        if stop - start > narrow:
-            self._get(WIDE)(start, stop - narrow, *arguments)
-        if narrow:
-            self._get(NARROW)(stop - narrow, stop, *arguments)
+        few = self._left_over(stop - start)
+        if stop - start > few:
+            self._get(WIDE)(start, stop - few, *arguments)
+        if few:
+            self._get(self._width_of_few(n))(stop - few, stop, *arguments)
 
-    def for_all_of(self, batch: int) -> Callable | None:
+    def for_all_of(self, batch: int, n: int) -> Callable | None:
         """The one function that a batch takes, or None if it takes both."""
-        narrow = self._left_over(batch)
-        if narrow in (0, batch):
-            return self._get(NARROW if narrow else WIDE)
+        few = self._left_over(batch)
+        if few in (0, batch):
+            return self._get(self._width_of_few(n) if few else WIDE)
         return None
 
+    def _width_of_few(self, n: int) -> int:
+        alone_from = self._entries.alone_from
+        return NARROW if alone_from is None or n < alone_from else ALONE
+
     def _left_over(self, batch: int) -> int:
-        """Matrices that narrow blocks take."""
+        """Matrices that are too few for a wide block."""
         blocks, left = divmod(batch, self.lanes)
         # A wide block would have most of its lanes empty.
         return left if left <= self.lanes // 4 and blocks < MANY else 0

@@ -3,11 +3,14 @@
 Inputs are views as of `as_rows`, with a matrix in a row.
 """
 
-from ._compile import kernel
-from ._simd import fill, maximum, power_of_two, select
+from ._compile import by_type, kernel
+from ._simd import fill, maximum, minimum, power_of_two, select
+from ._transpose import first_part, to_vectors
+
+# Lanes up to which numbers are copied one by one, in less time and less code.
+FEW_LANES = 4
 
 
-@kernel
 def load_matrices(a, n, start, count, lower, work):
     """Copy one triangle of each matrix to the upper triangle of its lane.
 
@@ -16,11 +19,59 @@ def load_matrices(a, n, start, count, lower, work):
     a : view
         Of (batch, n, n), real or complex; those from `start` on are read.
     count : int
-        How many; lanes that are left are filled with zero.
+        How many; lanes that are left are as those of the last matrix, or zero.
     lower : bool
         Which triangle to read; the imaginary part of the diagonal is not read.
     work : Workspace
     """
+    raise NotImplementedError
+
+
+@by_type(load_matrices)
+def _load_matrices_of(a, n, start, count, lower, work):
+    lanes = work.types[work.fields.index("d")].dtype.lanes
+    each = _load_numbers if lanes <= FEW_LANES else _load_squares
+
+    def load(a, n, start, count, lower, work):
+        each(a, n, start, count, lower, work)
+
+    return load
+
+
+@kernel
+def _load_squares(a, n, start, count, lower, work):
+    """`load_matrices` by squares of as many numbers as matrices.
+
+    Of whole matrices: most lines of the cache hold numbers of both triangles.
+    """
+    planes, z, tile = work.planes, work.z, work.tile
+    line, total = n * planes, n * n * planes
+    i, j, k, valid = 0, 0, 0, first_part(a, total, work)
+    while k < total:
+        to_vectors(a, total, start, count, k, valid, tile)
+        for m in range(valid):
+            column = j // planes
+            x = tile[m]
+            if planes == 2 and j % 2 == 1:
+                if column == i:
+                    z[i, j] = fill(x, 0)
+                elif lower and column < i:
+                    z[column, i * planes + 1] = -x
+                elif not lower and column > i:
+                    z[i, j] = x
+            elif lower and column <= i:
+                z[column, i * planes] = x
+            elif not lower and column >= i:
+                z[i, j] = x
+            j += 1
+            if j == line:
+                i, j = i + 1, 0
+        k, valid = k + valid, minimum(work.side, total - k - valid)
+
+
+@kernel
+def _load_numbers(a, n, start, count, lower, work):
+    """`load_matrices` by single numbers."""
     lanes, row, planes, floats = work.lanes, work.row, work.planes, work.floats
     for i in range(n):
         for j in range(i):

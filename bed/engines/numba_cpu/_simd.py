@@ -15,10 +15,11 @@ lanes of a result depend on the same lanes of the operands and on nothing else.
     fill(x, 0)                                          0 in every lane of one like x
     power_of_two(x)                                     2^⌊log₂|x|⌋ for normal x > 0
 
-A scalar operand stands for a vector with that number in every lane. The instructions
-carry no fast-maths flags: multiplications and additions are fused where the source says
-so, and nowhere else, so that every number of lanes on every machine gives the same
-bits. All this is for compiled code only; called from Python, the functions do not work.
+A scalar operand, or a vector of one lane beside longer ones, stands for a vector with
+that number in every lane. The instructions carry no fast-maths flags: multiplications
+and additions are fused where the source says so, and nowhere else, so that every number
+of lanes on every machine gives the same bits. All this is for compiled code only;
+called from Python, the functions do not work.
 """
 
 import operator
@@ -58,11 +59,13 @@ class Vector(types.Type):
 
     def __init__(self, dtype, lanes):
         self.dtype, self.lanes = dtype, lanes
-        super().__init__(f"Vector({dtype}, {lanes})")
+        super().__init__(f"{type(self).__name__}({dtype}, {lanes})")
 
     def can_convert_from(self, typingctx, other):
         """A scalar becomes a vector where one is asked for."""
         if isinstance(other, (types.Integer, types.Float)):
+            return Conversion.safe
+        if isinstance(other, Vector) and (other.dtype, other.lanes) == (self.dtype, 1):
             return Conversion.safe
 
 
@@ -75,22 +78,32 @@ class Mask(types.Type):
 
 
 @register_model(Vector)
-class _VectorModel(models.PrimitiveModel):
+class VectorModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         scalar = dmm.lookup(fe_type.dtype).get_value_type()
-        super().__init__(dmm, fe_type, ir.VectorType(scalar, fe_type.lanes))
+        super().__init__(dmm, fe_type, _of_lanes(scalar, fe_type.lanes))
 
 
 @register_model(Mask)
 class _MaskModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, ir.VectorType(ir.IntType(1), fe_type.lanes))
+        super().__init__(dmm, fe_type, _of_lanes(ir.IntType(1), fe_type.lanes))
+
+
+def _of_lanes(scalar, lanes):
+    """The type in LLVM, which does more with a scalar than with a vector of one."""
+    return ir.VectorType(scalar, lanes) if lanes > 1 else scalar
 
 
 @lower_cast(types.Integer, Vector)
 @lower_cast(types.Float, Vector)
+@lower_cast(Vector, Vector)
 def _splat(context, builder, fromty, toty, value):
-    scalar = context.cast(builder, value, fromty, toty.dtype)
+    scalar = value
+    if not isinstance(fromty, Vector):
+        scalar = context.cast(builder, value, fromty, toty.dtype)
+    if toty.lanes == 1:
+        return scalar
     one = ir.VectorType(scalar.type, 1)
     all_zero = ir.Constant(ir.VectorType(ir.IntType(32), toty.lanes), None)
     first = builder.insert_element(ir.Constant(one, ir.Undefined), scalar, _int32(0))
@@ -142,6 +155,8 @@ def any_lane(mask):
 def _vector_among(args):
     """The one type of vector among operands, if the others are scalars."""
     vectors = {arg for arg in args if isinstance(arg, Vector)}
+    if len(vectors) > 1:  # those of one lane are as scalars
+        vectors = {vector for vector in vectors if vector.lanes > 1}
     others = [arg for arg in args if not isinstance(arg, Vector)]
     scalars = all(isinstance(arg, (types.Integer, types.Float)) for arg in others)
     return vectors.pop() if len(vectors) == 1 and scalars else None
@@ -185,7 +200,9 @@ def call_llvm(name):
 
     def build(builder, *values):
         vector = values[0].type
-        suffix = f"v{vector.count}f{32 if vector.element == ir.FloatType() else 64}"
+        suffix = f"f{_bits(vector)}"
+        if isinstance(vector, ir.VectorType):
+            suffix = f"v{vector.count}{suffix}"
         function_type = ir.FunctionType(vector, [vector] * len(values))
         function = cgutils.get_or_insert_function(
             builder.module, function_type, f"llvm.{name}.{suffix}"
@@ -193,6 +210,11 @@ def call_llvm(name):
         return builder.call(function, values)
 
     return build
+
+
+def _bits(vector):
+    """Of a lane, by the type in LLVM."""
+    return 32 if getattr(vector, "element", vector) == ir.FloatType() else 64
 
 
 def _compare(sign):
@@ -209,13 +231,18 @@ def _pick(sign):
 
 def _clear_significand(builder, x):
     """Keep sign and exponent of every lane."""
-    bits, fraction = (32, 23) if x.type.element == ir.FloatType() else (64, 52)
-    integers = ir.VectorType(ir.IntType(bits), x.type.count)
-    keep = ir.Constant(integers, [-1 << fraction] * x.type.count)
-    return builder.bitcast(builder.and_(builder.bitcast(x, integers), keep), x.type)
+    bits = _bits(x.type)
+    number = -1 << {32: 23, 64: 52}[bits]
+    keep = ir.Constant(ir.IntType(bits), number)
+    if isinstance(x.type, ir.VectorType):
+        integers = ir.VectorType(ir.IntType(bits), x.type.count)
+        keep = ir.Constant(integers, [number] * x.type.count)
+    return builder.bitcast(builder.and_(builder.bitcast(x, keep.type), keep), x.type)
 
 
 def _any(builder, mask):
+    if not isinstance(mask.type, ir.VectorType):
+        return mask
     suffix = f"v{mask.type.count}i1"
     function_type = ir.FunctionType(ir.IntType(1), [mask.type])
     function = cgutils.get_or_insert_function(

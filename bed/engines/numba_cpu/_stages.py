@@ -18,7 +18,7 @@ from ._store import fill_lost, keep_order, store_rows, store_vectors, unscale
 from ._tasks import solve_batch
 from ._vector_array import as_rows
 from .back_transform import back_transform
-from .eigh import NO_VECTORS, diagonalize, set_identity
+from .eigh import ALONE_FROM, NO_VECTORS, diagonalize, set_identity
 from .tridiagonalize import tridiagonalize as reduce_block
 
 
@@ -118,9 +118,9 @@ def _eigh_tridiagonal_block(start, count, arrays, work, const):
     load_tridiagonal(d, e, n, start, count, work)
     scaling = scale(work.t, 2, n, 0, const)
     columns = work.columns if has_v else 0
-    set_identity(work.z, n, columns, const)
+    set_identity(work.z, n, columns * work.neighbours, const)
     lost = diagonalize(
-        n, start, count, scaling, work.z, columns, 0, w, status, work, const
+        n, start, count, scaling, work.rotated, columns, 0, w, status, work, const
     )
     if has_v:
         fill_lost(work.z, n, n, lost)
@@ -158,6 +158,7 @@ _tridiagonalize = Entries(
         outputs(real, 2),
         outputs(dtype, 3),
     ),
+    ALONE_FROM,
 )
 _eigh_tridiagonal = Entries(
     "eigh_tridiagonal",
@@ -169,4 +170,5 @@ _eigh_tridiagonal = Entries(
         outputs(real, 3),
         outputs(types.int32, 1),
     ),
+    ALONE_FROM,
 )

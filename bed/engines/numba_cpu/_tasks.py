@@ -22,10 +22,10 @@ def solve_batch(entries: Entries, options: tuple, inputs: tuple, outputs: tuple)
     options, inputs, outputs : tuple
         Its arguments; inputs with any strides, the first ``(batch, n, ...)``.
     """
-    solve = entries(inputs[0].dtype)
+    n, solve = inputs[0].shape[1], entries(inputs[0].dtype)
 
     def run(start: int, stop: int, inputs: tuple, outputs: tuple) -> None:
-        solve(start, stop, (*options, *inputs, *outputs))
+        solve(start, stop, n, (*options, *inputs, *outputs))
 
     in_tasks(run, inputs, outputs, solve.lanes)
 
@@ -69,7 +69,7 @@ def one_entry(entries: Entries, batch: int, n: int, dtype: np.dtype):
     """The compiled function that solves a whole batch in one task, or None."""
     if batch * n * n > TASK_ENTRIES:
         return None
-    return entries(dtype).for_all_of(batch)
+    return entries(dtype).for_all_of(batch, n)
 
 
 def _matrices(batch: int, n: int, lanes: int) -> int:

@@ -33,9 +33,9 @@ def load(a, start, count, work, at, total, line, row):
     line, row : int
         Vectors in a row, and from one row to the next.
     """
-    k, j, valid = 0, 0, _first(a, total, work)
+    k, j, valid = 0, 0, first_part(a, total, work)
     while k < total:
-        _to_vectors(a, total, start, count, k, valid, work.tile)
+        to_vectors(a, total, start, count, k, valid, work.tile)
         for m in range(valid):
             work.vectors[at] = work.tile[m]
             at, j = _next(at, j, line, row)
@@ -45,7 +45,7 @@ def load(a, start, count, work, at, total, line, row):
 @kernel
 def store(work, at, total, line, row, start, count, out):
     """The same way back, to `count` matrices of `out`."""
-    k, j, valid = 0, 0, _first(out, total, work)
+    k, j, valid = 0, 0, first_part(out, total, work)
     while k < total:
         for m in range(valid):
             work.tile[m] = work.vectors[at]
@@ -60,7 +60,7 @@ def side_of(lanes: int, bytes_: int) -> int:
 
 
 @intrinsic
-def _first(typingctx, a, total, work):
+def first_part(typingctx, a, total, work):
     """How many floats to begin with, so that those after them are a line of the cache.
 
     A register that is stored across two lines takes longer, and across two pages much
@@ -100,7 +100,7 @@ def _next(typingctx, at, j, line, row):
 
 
 @intrinsic
-def _to_vectors(typingctx, a, total, start, count, k, valid, tile):
+def to_vectors(typingctx, a, total, start, count, k, valid, tile):
     """Floats `k` to ``k + valid``, of `total`, of `count` matrices, to a tile."""
     integers = (types.intp,) * 5
 

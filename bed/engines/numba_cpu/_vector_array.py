@@ -143,6 +143,11 @@ class _SetItem(AbstractTemplate):
             return signature(types.none, array, index, array.dtype)
 
 
+def address_of(context, builder, sig, args):
+    """Address of an element, or of a row, by the first two of the arguments."""
+    return _address(context, builder, sig.args[0], args[0], sig.args[1], args[1])
+
+
 def _address(context, builder, array_type, array, index_type, index):
     """Address of an element, or of a row."""
     array = cgutils.create_struct_proxy(array_type)(context, builder, array)

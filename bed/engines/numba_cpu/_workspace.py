@@ -9,10 +9,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._compile import inline
+from ._compile import WIDE, inline
 from ._complex import as_numbers
 from ._memory import allocate, numbers_at
 from ._simd import maximum
+from ._transpose import side_of
 from ._vector_array import VectorArray, as_floats, as_vectors
 
 
@@ -26,11 +27,13 @@ class Workspace(NamedTuple):
     lanes: int
     floats: VectorArray  # (vectors, lanes), all of the memory
     planes: int  # 2 for complex matrices, real and imaginary parts, else 1
+    neighbours: int  # of a row that a vector of `rotated` has in a lane, see `_rows`
     row: int
-    columns: int  # of z that are in use, an even number
+    columns: int  # of `rotated` that are in use, an even number
     reflectors: int
     matrix: VectorArray  # (n, row) numbers
     z: VectorArray  # the same as (n, planes·row) vectors
+    rotated: VectorArray  # the same, as the vectors that rotations are applied to
     tau: VectorArray  # (n,) numbers
     p: VectorArray  # (n,) numbers
     scratch: tuple  # of three such arrays, the first of which is p
@@ -47,6 +50,8 @@ class Workspace(NamedTuple):
     order_at: int
     code_at: int
     source: VectorArray  # (n, lanes) integers
+    side: int  # of a square in `tile`, see `_transpose`
+    tile: VectorArray  # (side,) vectors
     rows_at: int  # the first vector of the rows besides, see `workspace_and_rows`
 
 
@@ -81,7 +86,7 @@ def workspace_and_vectors(n, a, w, width):
 
 
 def rows_beside(work, count, n):
-    """That room, as (count, n) numbers and as (count, planes·n) vectors.
+    """That room, as (count, n) numbers, as (count, planes·n) vectors, and as `rotated`.
 
     With `work.row` for n its rows begin at different places of a page, as those of the
     matrix do.
@@ -107,11 +112,14 @@ def _workspace_and_vectors(n, a, w, width):
 @overload(rows_beside)
 def _rows_beside(work, count, n):
     lanes = work.types[work.fields.index("d")].dtype.lanes
+    rotated_lanes = work.types[work.fields.index("rotated")].dtype.lanes
 
     def view(work, count, n):
         start = work.rows_at * lanes
         rows = as_numbers(work.floats, start, (count, n), lanes, work.tau)
-        return rows, as_vectors(work.floats, start, (count, n * work.planes), lanes)
+        z = as_vectors(work.floats, start, (count, n * work.planes), lanes)
+        shape = count, n * work.planes // work.neighbours
+        return rows, z, as_vectors(work.floats, start, shape, rotated_lanes)
 
     return view
 
@@ -121,36 +129,49 @@ def _builder(a, w, width, has_rows):
         return None
     width = width.literal_value
     itemsize = w.dtype.bitwidth // 8
-    lanes = width // itemsize
+    lanes = max(1, width // itemsize)
+    # One matrix fills a register with the numbers of a row, several with their lanes.
+    rotated_lanes = lanes if lanes > 1 else WIDE // 2 // itemsize
+    neighbours = rotated_lanes // lanes
+    bytes_of_vector, alignment = lanes * itemsize, rotated_lanes * itemsize
+    side = side_of(lanes, itemsize)
     planes = 2 if isinstance(a.dtype, types.Complex) else 1
 
     def build(n, a, w, width):
-        row = _row_length(n, planes)
+        row = _row_length(n, planes, neighbours)
         beside = w.shape[1] if has_rows else 0
         tau = n * row * planes
+        # What is taken together may begin with the last number.
+        line = (n + neighbours - 1) * planes
         p = tau + n * planes
-        q = p + n * planes
-        r = q + n * planes
-        d = r + n * planes
+        q = p + line
+        r = q + line
+        d = r + line
         e, order, c, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
-        rows = code + 1
-        source = rows + beside * row * planes
-        memory, start = aligned((source + n) * width, width)
+        rows = (code + neighbours) // neighbours * neighbours
+        tile = rows + beside * row * planes
+        source = tile + side
+        memory, start = aligned((source + n) * bytes_of_vector, alignment)
         m = numbers_at(start, w.dtype)
         z = as_vectors(m, 0, (n, row * planes), lanes)
-        columns = (n * planes + 1) // 2 * 2
         for i in range(n if memory else 0):
-            for j in range(n * planes, columns):
+            for j in range(n * planes, row * planes):
                 z[i, j] = 0
+        floats = as_floats(m, (source, lanes))
+        if neighbours > 1:
+            for i in range(p, d if memory else 0):
+                floats[i, 0] = 0
         views = Workspace(
             lanes=lanes,
-            floats=as_floats(m, (source, lanes)),
+            floats=floats,
             planes=planes,
+            neighbours=neighbours,
             row=row,
-            columns=columns,
+            columns=in_pairs(n * planes, neighbours),
             reflectors=maximum(0, n - 3 + planes),
             matrix=as_numbers(m, 0, (n, row), lanes, a),
             z=z,
+            rotated=as_vectors(m, 0, (n, row * planes // neighbours), rotated_lanes),
             tau=as_numbers(m, tau * lanes, (n,), lanes, a),
             p=as_numbers(m, p * lanes, (n,), lanes, a),
             scratch=(
@@ -170,7 +191,11 @@ def _builder(a, w, width, has_rows):
             e_at=e,
             order_at=order,
             code_at=code,
-            source=as_floats(numbers_at(start + source * width, np.int32), (n, lanes)),
+            source=as_floats(
+                numbers_at(start + source * bytes_of_vector, np.int32), (n, lanes)
+            ),
+            side=side,
+            tile=as_vectors(m, tile * lanes, (side,), lanes),
             rows_at=rows,
         )
         return views, memory
@@ -179,13 +204,22 @@ def _builder(a, w, width, has_rows):
 
 
 @inline
-def _row_length(n, planes):
-    """Length of a row of numbers.
+def in_pairs(columns, neighbours):
+    """Columns of `rotated` for so many vectors, an even number."""
+    return (columns + 2 * neighbours - 1) // (2 * neighbours) * 2
+
+
+@inline
+def _row_length(n, planes, neighbours):
+    """Length of a row of numbers, n or more.
 
     Rows of a power of two would lie at the same place in a page, where a processor
     takes the load of one row to depend on the store to another: up to three times
-    slower. An odd length avoids that. Real rows have an even number of columns in use.
+    slower. An odd length avoids that. Real rows have an even number of columns in use,
+    and room for what is taken together with the last number of a row.
     """
+    if neighbours > 1:
+        return (n // (2 * neighbours) * 2 + 3) * neighbours
     if n % 2 == 0:
         return n + 1
     return n if planes == 2 else n + 2

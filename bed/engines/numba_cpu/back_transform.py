@@ -14,6 +14,7 @@ which saves more than it costs that the reflectors meet full rows then.
 
 from ._compile import CHUNK, inline, kernel
 from ._complex import fma, fma_conj, number
+from ._rows import add, chunk, nothing, product_conj, put, take, together
 from ._simd import minimum
 
 
@@ -41,8 +42,8 @@ def back_transform(a, n, reflectors, tau, const):
 def _begin(row, u, t, start, n):
     """Row `start` of I − τ ū uᵀ; the leading one of u is not read."""
     row[start] = number(row, 1 - t.real, -t.imag)
-    for j in range(start + 1, n):
-        row[j] = -t * u[j]
+    for j in range(start + 1, n, together(row)):
+        put(row, j, -t * take(u, j))
 
 
 @kernel
@@ -58,23 +59,24 @@ def _apply(row_0, row_1, u, t, start, n):
 def _products(row_0, row_1, u, start, n):
     """xᵀū from `start` on for two rows x: an entry of u that is loaded serves both."""
     s_0, s_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-    for chunk in range(start, n, CHUNK):
-        part_0, part_1 = number(row_0, 0, 0), number(row_0, 0, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
-            u_j = u[j]
-            part_0 = fma_conj(row_0[j], u_j, part_0)
-            part_1 = fma_conj(row_1[j], u_j, part_1)
-        s_0, s_1 = s_0 + part_0, s_1 + part_1
+    for first in range(start, n, chunk(u)):
+        part_0, part_1 = nothing(u), nothing(u)
+        for j in range(first, minimum(first + chunk(u), n), together(u)):
+            u_j = take(u, j)
+            part_0 = product_conj(take(row_0, j), u_j, part_0)
+            part_1 = product_conj(take(row_1, j), u_j, part_1)
+        s_0, s_1 = add(s_0, part_0), add(s_1, part_1)
     return s_0, s_1
 
 
 @inline
 def _add(row_0, row_1, s_0, s_1, u, start, n):
     """Add multiples of u, from `start` on, to two rows, which may be the same."""
-    for j in range(start, n):
-        u_j = u[j]
-        x_0, x_1 = fma(s_0, u_j, row_0[j]), fma(s_1, u_j, row_1[j])
-        row_0[j], row_1[j] = x_0, x_1
+    for j in range(start, n, together(u)):
+        u_j = take(u, j)
+        x_0, x_1 = fma(s_0, u_j, take(row_0, j)), fma(s_1, u_j, take(row_1, j))
+        put(row_0, j, x_0)
+        put(row_1, j, x_1)
 
 
 @kernel
@@ -129,9 +131,9 @@ def _reflect(x, u, t, start, n):
     that are alike would all round the same way beside it.
     """
     s = number(x, 0, 0)
-    for chunk in range(start + 1, n, CHUNK):
+    for first in range(start + 1, n, CHUNK):
         part = number(x, 0, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
+        for j in range(first, minimum(first + CHUNK, n)):
             part = fma_conj(x[j], u[j], part)
         s = s + part
     s = -t * (x[start] + s)

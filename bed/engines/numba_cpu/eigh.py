@@ -23,7 +23,7 @@ from ._store import (
 )
 from ._tasks import one_entry, solve_batch
 from ._vector_array import as_rows
-from ._workspace import rows_beside, workspace_and_vectors
+from ._workspace import in_pairs, rows_beside, workspace_and_vectors
 from .back_transform import back_transform, multiply
 from .qr_iteration import qr_iteration
 from .tridiagonalize import tridiagonalize
@@ -50,7 +50,8 @@ def eigh(a, uplo="L", *, eigenvectors=True, out=None):
 
 def solve_part(a, lower, w, v, status):
     """Solve a part of a batch, of contiguous arrays, in this thread."""
-    _entries(a.dtype)(0, len(a), (lower, a, w, v, status))
+    batch, n, _ = a.shape
+    _entries(a.dtype)(0, batch, n, (lower, a, w, v, status))
 
 
 def prepared(batch, n, dtype, uplo, eigenvectors):
@@ -68,6 +69,10 @@ def prepared(batch, n, dtype, uplo, eigenvectors):
     return run
 
 
+# Where registers that are filled from the rows of one matrix make up for what the sums
+# along a row take longer.
+ALONE_FROM = 24
+
 NO_VECTORS = {kind: np.empty((0, 0, 0), kind) for kind in "fdFD"}
 
 
@@ -81,10 +86,10 @@ def _solve_block(start, count, arrays, work, const):
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
     )
-    at, rows, z = _vectors(work, n)
+    at, rows, z, rotated = _vectors(work, n)
     columns, reach = _begin_vectors(work, z, n, const) if has_v else (0, 0)
     lost = diagonalize(
-        n, start, count, scaling, z, columns, reach, w, status, work, const
+        n, start, count, scaling, rotated, columns, reach, w, status, work, const
     )
     if has_v:
         _end_vectors(work, rows, z, n, const)
@@ -93,7 +98,9 @@ def _solve_block(start, count, arrays, work, const):
 
 
 @inline
-def diagonalize(n, start, count, scaling, z, columns, reach, w, status, work, const):
+def diagonalize(
+    n, start, count, scaling, rotated, columns, reach, w, status, work, const
+):
     """The last stage for a block, from T in `work` to the outputs of a batch.
 
     Parameters
@@ -101,8 +108,8 @@ def diagonalize(n, start, count, scaling, z, columns, reach, w, status, work, co
     n, start, count : int
     scaling
         What `scale` returned.
-    z, columns, reach
-        As `qr_iteration` takes them.
+    rotated, columns, reach
+        As `qr_iteration` takes them, the first as its `z`.
 
     Returns
     -------
@@ -110,7 +117,7 @@ def diagonalize(n, start, count, scaling, z, columns, reach, w, status, work, co
         Mask of the lanes without a result.
     """
     first, second, finite = scaling
-    qr_iteration(work.d, work.e, n, z, columns, reach, work.c, work.s, const)
+    qr_iteration(work.d, work.e, n, rotated, columns, reach, work.c, work.s, const)
     sort(work.d, work.order, n)
     unscale(work.d, n, first, second)
     lost = judge(work.d, work.e, n, finite, work.code, const)
@@ -129,16 +136,17 @@ def set_identity(z, n, columns, const):
 
 
 def _vectors(work, n):
-    """Rows that become eigenvectors: where they begin, as numbers, and as vectors.
+    """Rows that become eigenvectors: where they begin, and three views of them.
 
-    Those of real matrices take the place of the reflectors; those of complex ones lie
-    beside them, as the reflectors are needed until the end.
+    As numbers, as vectors, and as `Workspace.rotated` is. Those of real matrices take
+    the place of the reflectors; those of complex ones lie beside them, as the
+    reflectors are needed until the end.
     """
     raise NotImplementedError
 
 
 def _begin_vectors(work, z, n, const):
-    """Set `z` to what the QR iteration rotates; returns its `columns` and `reach`."""
+    """Set `z` to what is rotated; returns the `columns` and `reach` of `rotated`."""
     raise NotImplementedError
 
 
@@ -155,11 +163,11 @@ def _is_complex(work):
 @by_type(_vectors)
 def _vectors_of(work, n):
     def real(work, n):
-        return 0, work.matrix, work.z
+        return 0, work.matrix, work.z, work.rotated
 
     def complex_(work, n):
-        rows, z = rows_beside(work, n, work.row)
-        return work.rows_at, rows, z
+        rows, z, rotated = rows_beside(work, n, work.row)
+        return work.rows_at, rows, z, rotated
 
     return complex_ if _is_complex(work) else real
 
@@ -171,8 +179,8 @@ def _begin_vectors_of(work, z, n, const):
         return work.columns, n
 
     def complex_(work, z, n, const):
-        columns = (n + 1) // 2 * 2
-        set_identity(z, n, columns, const)
+        columns = in_pairs(n, work.neighbours)
+        set_identity(z, n, columns * work.neighbours, const)
         return columns, 0
 
     return complex_ if _is_complex(work) else real
@@ -205,4 +213,4 @@ def _signature(dtype, real):
     return types.boolean, inputs(dtype, 3), *results
 
 
-_entries = Entries("eigh", _build, _signature)
+_entries = Entries("eigh", _build, _signature, ALONE_FROM)

@@ -94,7 +94,7 @@ def _solve_block(start, count, arrays, work, const):
     tridiagonalize(
         work.matrix, n, work.reflectors, work.d, work.e, work.tau, work.scratch, const
     )
-    vectors, views = rows_beside(work, k, n)
+    vectors, views, _ = rows_beside(work, k, n)
     if largest:
         for i in range(n):
             work.d[i] = -work.d[i]

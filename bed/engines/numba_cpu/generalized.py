@@ -61,9 +61,9 @@ def eigh_generalized(a, b, uplo="L", *, eigenvectors=True, out=None):
         factors = np.empty((count, 2), real_dtype(dtype))
         codes = np.empty(count, np.int32)
         kept = lower, a, b, factor, factors, codes, w, c, status
-        before_and_after(0, count, (True, *kept))
+        before_and_after(0, count, n, (True, *kept))
         solve_part(c, False, w, none if v is None else v, status)
-        before_and_after(0, count, (False, *kept))
+        before_and_after(0, count, n, (False, *kept))
 
     in_tasks(run, (a, b), (w, v, status), before_and_after.lanes)
     return w, v, status

@@ -31,7 +31,8 @@ def qr_iteration(d, e, n, z, columns, reach, c, s, const):
         the eigenvalues, unsorted, and `e` what is left off the diagonal: zeros, where
         the iteration converged.
     z : (n, ≥ columns)
-        Row j is multiplied by the rotations as column j of Q is.
+        Row j is multiplied by the rotations as column j of Q is. Its vectors have the
+        lanes of `d`, or, where that has one, any number of entries of the row.
     columns : int
         Even, and 0 for eigenvalues alone.
     reach : int

@@ -50,7 +50,7 @@ def spectral(a, uplo, function: Spectral, *, out=None):
             w, v = w[start:stop], v[start:stop]
         a, f, status = a[start:stop], f[start:stop], status[start:stop]
         solve_part(a, lower, w, v, status)
-        product(0, stop - start, (*call, v, w, f, status))
+        product(0, stop - start, n, (*call, v, w, f, status))
 
     in_tasks(run, (a,), (f, w, v, status), product.lanes)
     return f, w, v, status

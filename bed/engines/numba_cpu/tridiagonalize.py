@@ -14,8 +14,18 @@ the same way every time, and a running sum of n of them would lose n units in th
 place.
 """
 
-from ._compile import CHUNK, by_type, inline, kernel
+from ._compile import by_type, inline, kernel
 from ._complex import ComplexVector, conj, fma, fma_conj, number, reciprocal, select
+from ._rows import (
+    add,
+    chunk,
+    nothing,
+    product,
+    product_real,
+    put,
+    take,
+    together,
+)
 from ._simd import fill, minimum, sqrt
 
 # Size from which on the updates of real matrices wait.
@@ -49,8 +59,8 @@ def tridiagonalize(a, n, reflectors, d, e, tau, scratch, const):
         e[k] = beta
         tau[k] = t
         row[k + 1] = number(a, const.one, const.zero)
-        for j in range(k + 2, n):
-            row[j] = scale * conj(row[j])
+        for j in range(k + 2, n, together(row)):
+            put(row, j, scale * conj(take(row, j)))
         if k < n - 2:  # a phase does not change the last diagonal entry
             if k == 0 or not waits:
                 _multiply(a, row, p, q, k + 1, n, const)
@@ -90,12 +100,12 @@ def _reflector(a, first, tail, const):
 def _tail(row, start, n):
     """Σ |row[j]|² over j ≥ start."""
     total = fill(row[start - 1].real, 0)
-    for chunk in range(start, n, CHUNK):
-        part = fill(total, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
-            x = row[j]
-            part = fma(x.real, x.real, fma(x.imag, x.imag, part))
-        total = total + part
+    for first in range(start, n, chunk(row)):
+        part = nothing(row).real
+        for j in range(first, minimum(first + chunk(row), n), together(row)):
+            x = take(row, j)
+            part = product_real(x, x, part)
+        total = add(total, part)
     return total
 
 
@@ -106,9 +116,10 @@ def _multiply(a, u, y, other, start, n, const):
     Every entry is used twice, for its row and for its mirror image. The latter sums are
     collected in `y` and in `other` by turns, for shorter chains of rounding errors.
     """
-    none = number(a, const.zero, const.zero)
-    for j in range(start, n):
-        y[j], other[j] = none, none
+    none = nothing(a)
+    for j in range(start, n, together(y)):
+        put(y, j, none)
+        put(other, j, none)
     i = start
     while i + 1 < n:
         row_0, row_1 = a[i], a[i + 1]
@@ -116,14 +127,14 @@ def _multiply(a, u, y, other, start, n, const):
         corner = row_0[i + 1]
         y_0 = fma(row_0[i].real, u_0, corner * u_1)
         y_1 = fma(row_1[i + 1].real, u_1, u_0 * conj(corner))
-        for chunk in range(i + 2, n, CHUNK):
+        for first in range(i + 2, n, chunk(a)):
             part_0, part_1 = none, none
-            for j in range(chunk, minimum(chunk + CHUNK, n)):
-                a_0, a_1, u_j = row_0[j], row_1[j], u[j]
-                part_0 = fma(a_0, u_j, part_0)
-                part_1 = fma(a_1, u_j, part_1)
-                y[j] = y[j] + fma_conj(u_1, a_1, u_0 * conj(a_0))
-            y_0, y_1 = y_0 + part_0, y_1 + part_1
+            for j in range(first, minimum(first + chunk(a), n), together(a)):
+                a_0, a_1, u_j = take(row_0, j), take(row_1, j), take(u, j)
+                part_0 = product(a_0, u_j, part_0)
+                part_1 = product(a_1, u_j, part_1)
+                put(y, j, take(y, j) + fma_conj(u_1, a_1, u_0 * conj(a_0)))
+            y_0, y_1 = add(y_0, part_0), add(y_1, part_1)
         y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
         y, other = other, y
         i += 2
@@ -155,9 +166,10 @@ def _updated(x, minus_u_i, minus_q_i, u_j, q_j):
 @kernel
 def _update_and_multiply(a, u, q, x, y, other, start, n, const):
     """`_rank_2_update` by u and q and `_multiply` by x, in one pass."""
-    none = number(a, const.zero, const.zero)
-    for j in range(start, n):
-        y[j], other[j] = none, none
+    none = nothing(a)
+    for j in range(start, n, together(y)):
+        put(y, j, none)
+        put(other, j, none)
     i = start
     while i + 1 < n:
         row_0, row_1 = a[i], a[i + 1]
@@ -169,17 +181,18 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
         row_0[i], row_0[i + 1], row_1[i + 1] = a_0, corner, a_1
         y_0 = fma(a_0.real, x_0, corner * x_1)
         y_1 = fma(a_1.real, x_1, x_0 * conj(corner))
-        for chunk in range(i + 2, n, CHUNK):
+        for first in range(i + 2, n, chunk(a)):
             part_0, part_1 = none, none
-            for j in range(chunk, minimum(chunk + CHUNK, n)):
-                u_j, q_j, x_j = u[j], q[j], x[j]
-                a_0 = _updated(row_0[j], u_0, q_0, u_j, q_j)
-                a_1 = _updated(row_1[j], u_1, q_1, u_j, q_j)
-                row_0[j], row_1[j] = a_0, a_1
-                part_0 = fma(a_0, x_j, part_0)
-                part_1 = fma(a_1, x_j, part_1)
-                y[j] = y[j] + fma_conj(x_1, a_1, x_0 * conj(a_0))
-            y_0, y_1 = y_0 + part_0, y_1 + part_1
+            for j in range(first, minimum(first + chunk(a), n), together(a)):
+                u_j, q_j, x_j = take(u, j), take(q, j), take(x, j)
+                new_0 = _updated(take(row_0, j), u_0, q_0, u_j, q_j)
+                new_1 = _updated(take(row_1, j), u_1, q_1, u_j, q_j)
+                put(row_0, j, new_0)
+                put(row_1, j, new_1)
+                part_0 = product(new_0, x_j, part_0)
+                part_1 = product(new_1, x_j, part_1)
+                put(y, j, take(y, j) + fma_conj(x_1, new_1, x_0 * conj(new_0)))
+            y_0, y_1 = add(y_0, part_0), add(y_1, part_1)
         y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
         y, other = other, y
         i += 2
@@ -193,25 +206,25 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
 def _update_row(row, u, q, i, n):
     """Row i of what `_rank_2_update` makes."""
     u_i, q_i = -u[i], -q[i]
-    for j in range(i, n):
-        row[j] = _updated(row[j], u_i, q_i, u[j], q[j])
+    for j in range(i, n, together(row)):
+        put(row, j, _updated(take(row, j), u_i, q_i, take(u, j), take(q, j)))
 
 
 @kernel
 def _complete(u, t, p, other, start, n, const):
     """From p + other = A u to q = τ p − (|τ|² uᴴp/2) u: HᴴAH = A − q uᴴ − u qᴴ."""
     inner = fill(u[start].real, 0)
-    for chunk in range(start, n, CHUNK):
-        part = fill(inner, 0)
-        for j in range(chunk, minimum(chunk + CHUNK, n)):
-            x, y = u[j], p[j] + other[j]
-            part = fma(x.real, y.real, fma(x.imag, y.imag, part))
-            p[j] = y
-        inner = inner + part
+    for first in range(start, n, chunk(p)):
+        part = nothing(p).real
+        for j in range(first, minimum(first + chunk(p), n), together(p)):
+            x, y = take(u, j), take(p, j) + take(other, j)
+            part = product_real(x, y, part)
+            put(p, j, y)
+        inner = add(inner, part)
     square = fma(t.real, t.real, t.imag * t.imag)
     factor = -const.half * square * inner
-    for j in range(start, n):
-        p[j] = fma(factor, u[j], t * p[j])
+    for j in range(start, n, together(p)):
+        put(p, j, fma(factor, take(u, j), t * take(p, j)))
 
 
 @kernel
@@ -222,11 +235,12 @@ def _rank_2_update(a, u, q, start, n):
         row_0, row_1 = a[i], a[i + 1]
         u_0, u_1, q_0, q_1 = -u[i], -u[i + 1], -q[i], -q[i + 1]
         row_0[i] = _updated(row_0[i], u_0, q_0, u[i], q[i])
-        for j in range(i + 1, n):
-            u_j, q_j = u[j], q[j]
-            a_0 = _updated(row_0[j], u_0, q_0, u_j, q_j)
-            a_1 = _updated(row_1[j], u_1, q_1, u_j, q_j)
-            row_0[j], row_1[j] = a_0, a_1
+        for j in range(i + 1, n, together(a)):
+            u_j, q_j = take(u, j), take(q, j)
+            new_0 = _updated(take(row_0, j), u_0, q_0, u_j, q_j)
+            new_1 = _updated(take(row_1, j), u_1, q_1, u_j, q_j)
+            put(row_0, j, new_0)
+            put(row_1, j, new_1)
         i += 2
     if i < n:
         a[i, i] = _updated(a[i, i], -u[i], -q[i], u[i], q[i])
