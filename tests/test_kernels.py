@@ -43,7 +43,6 @@ OLDEST = 12, 4
 SECONDS_SMALL, SECONDS_LARGE, CROWDED = 5, 15, 6
 
 
-@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("layout, dtype", list(_instantiations()))
@@ -81,7 +80,6 @@ def _of_each_source():
         yield pytest.param(layout, id=f"{source} {dtype}")
 
 
-@pytest.mark.share(2)
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("layout", list(_of_each_source()))

@@ -202,7 +202,6 @@ def test_a_block_for_each_matrix(monkeypatch, rng, n, dtype):
         assert_same_bits(alone, w)
 
 
-@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("dtype", DTYPES)
