@@ -39,7 +39,7 @@ COMPILING = {
     "test_vjp": 2,
 }
 
-# Of what is slow there, one in so many is in a run of everything but with --every.
+# Of what is slow there, one in so many is in a run with --draw.
 COMPILING_SHARE = 2
 
 # Engines that take seconds here for large matrices, and the size from which on all but
@@ -50,9 +50,9 @@ LARGE, ONE_LARGE = 24, 33
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--every",
+        "--draw",
         action="store_true",
-        help="all cases of what a run otherwise draws a part of, by the seed",
+        help="of slow cases marked `share` run a part only, which is up to the seed",
     )
 
 
@@ -81,12 +81,12 @@ def pytest_collection_modifyitems(config, items):
     for (_, step), cases in sweeps.items():
         for item in _all_but_one_in(step, cases):
             item.add_marker("slow")
-    if not config.getoption("every"):
-        _leave_to_every(config, items)
+    if config.getoption("draw"):
+        _draw(config, items)
 
 
-def _leave_to_every(config, items):
-    """Deselect a part of the slow cases that are marked `share`."""
+def _draw(config, items):
+    """Deselect slow cases that are marked `share`, but for one in so many."""
     shared = defaultdict(list)
     for item in items:
         share = item.get_closest_marker("share")
