@@ -13,8 +13,9 @@ from torch.autograd import forward_ad
 
 from .._dispatch.interop.torch import recorded
 
-# Samples of an image whose products are summed in the precision of the activation.
-CHUNK = 4096
+# Samples of an image whose products are summed in the precision of the activation. The
+# rounding of many images averages out, that of a few does not: there, sums are short.
+CHUNK, FEW_IMAGES, SHORT_CHUNK = 4096, 16, 256
 
 
 class Moments(NamedTuple):
@@ -76,7 +77,8 @@ def _scatter(x):
     n, groups, size, samples = x.shape
     # A program is to hold for any number of samples, and has no loop over them.
     total = None
-    for part in [x] if recorded(x) or samples <= CHUNK else x.split(CHUNK, -1):
+    chunk = CHUNK if n >= FEW_IMAGES else SHORT_CHUNK
+    for part in [x] if recorded(x) or samples <= chunk else x.split(chunk, -1):
         flat = part.reshape(n * groups, size, part.shape[3])
         products = torch.bmm(flat, flat.mT).reshape(n, groups, size, size)
         of_part = products.sum(0, dtype=torch.float64)
