@@ -30,7 +30,7 @@ SAID = {
         "n = 1 to 64 and above",
         "Python 3.10 or newer",
         "CUDA 12.4 to 13",
-        "64 × 64 matrices are solved faster by NumPy",
+        "64 × 64 matrices take about as long as with NumPy",
     ],
     "accuracy": ["below 8·n·eps", "with status 3"],
     "applications": ["in 16, 8 or 4 groups"],
@@ -111,10 +111,10 @@ def test_docstrings_say_no_times(module):
         assert not TIME.search(text), name
 
 
-def test_single_matrices_of_64_rows_are_solved_faster_by_numpy():
+def test_single_matrices_of_64_rows_take_about_as_long_as_with_numpy():
     rows = tables.results("single")[1]
     (row,) = (row for row in rows if (row["function"], row["n"]) == ("eigh", "64"))
-    assert float(row["numpy_us"]) < float(row["bed_us"])
+    assert 2 / 3 < float(row["numpy_us"]) / float(row["bed_us"]) < 3 / 2
 
 
 def test_readme_is_short():
