@@ -8,7 +8,7 @@ from numba import njit
 
 import bed
 from bed.engines import numba_cpu
-from bed.engines.numba_cpu import _entries, eigh
+from bed.engines.numba_cpu import _entries
 from bed.engines.numba_cpu._compile import ALONE, NARROW, WIDE
 from bed.engines.numba_cpu._rows import (
     add,
@@ -23,10 +23,10 @@ from bed.engines.numba_cpu._rows import (
 )
 from bed.engines.numba_cpu._simd import fill, minimum
 from bed.engines.numba_cpu._vector_array import as_vectors
+from bed.engines.numba_cpu.eigh import ALONE_FROM
 from bed.testing.checks import assert_eigh, assert_same_bits
 from bed.testing.matrices import DTYPES, random_hermitian, stack, zoo
 
-ALONE_FROM = eigh.__globals__["ALONE_FROM"]
 LARGE = (ALONE_FROM, 25, 31, 33, 48, 63, 64, 65, 127, 128)
 
 

@@ -34,7 +34,7 @@ from numba.extending import (
     register_model,
 )
 
-from ._simd import Mask, Vector, call_llvm, fma, operation, select
+from ._simd import Mask, Vector, call_llvm, constant, fma, operation, select
 from ._vector_array import view_as
 
 __all__ = [
@@ -222,9 +222,7 @@ def _by_parts(build):
 
 
 def _one_over(builder, x):
-    vector = isinstance(x.type, ir.VectorType)
-    one = ir.Constant(x.type, [1.0] * x.type.count if vector else 1.0)
-    return builder.fdiv(one, x)
+    return builder.fdiv(constant(x.type, 1.0), x)
 
 
 _of_both(

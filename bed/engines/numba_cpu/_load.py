@@ -50,17 +50,15 @@ def _load_squares(a, n, start, count, lower, work):
     while k < total:
         to_vectors(a, total, start, count, k, valid, tile)
         for m in range(valid):
-            column = j // planes
+            column, plane = j // planes, j % planes
             x = tile[m]
-            if planes == 2 and j % 2 == 1:
+            if plane == 1:
                 if column == i:
-                    z[i, j] = fill(x, 0)
-                elif lower and column < i:
-                    z[column, i * planes + 1] = -x
-                elif not lower and column > i:
-                    z[i, j] = x
-            elif lower and column <= i:
-                z[column, i * planes] = x
+                    x = fill(x, 0)
+                elif lower:
+                    x = -x
+            if lower and column <= i:
+                z[column, i * planes + plane] = x
             elif not lower and column >= i:
                 z[i, j] = x
             j += 1

@@ -43,6 +43,7 @@ __all__ = [
     "Vector",
     "any_lane",
     "call_llvm",
+    "constant",
     "fill",
     "fma",
     "maximum",
@@ -212,6 +213,12 @@ def call_llvm(name):
     return build
 
 
+def constant(type_, value):
+    """`value` in every lane, of a type in LLVM."""
+    vector = isinstance(type_, ir.VectorType)
+    return ir.Constant(type_, [value] * type_.count if vector else value)
+
+
 def _bits(vector):
     """Of a lane, by the type in LLVM."""
     return 32 if getattr(vector, "element", vector) == ir.FloatType() else 64
@@ -232,11 +239,8 @@ def _pick(sign):
 def _clear_significand(builder, x):
     """Keep sign and exponent of every lane."""
     bits = _bits(x.type)
-    number = -1 << {32: 23, 64: 52}[bits]
-    keep = ir.Constant(ir.IntType(bits), number)
-    if isinstance(x.type, ir.VectorType):
-        integers = ir.VectorType(ir.IntType(bits), x.type.count)
-        keep = ir.Constant(integers, [number] * x.type.count)
+    integers = _of_lanes(ir.IntType(bits), getattr(x.type, "count", 1))
+    keep = constant(integers, -1 << {32: 23, 64: 52}[bits])
     return builder.bitcast(builder.and_(builder.bitcast(x, keep.type), keep), x.type)
 
 

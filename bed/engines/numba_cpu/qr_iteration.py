@@ -163,6 +163,7 @@ def _rotate_rows(z, columns, reach, c, s, end):
     """
     c_1, s_1, c_2, s_2 = c[0], s[0], c[1], s[1]
     for k in range(0, columns, 2):
+        # In entries of a row: of vectors with several, more rows than needed are taken.
         begin = maximum(0, k - reach - 2)
         if begin >= end:
             break
