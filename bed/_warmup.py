@@ -83,19 +83,26 @@ def warmup(
     dtypes = list(dict.fromkeys(map(_computed, given)))
     n, functions = operator.index(n), bool(functions)  # as text they are read again
     options: dict[str, Any] = {"n": n, "driver": driver, "functions": functions}
+    folder, kept = compiled_code()
+    first = 1 if kept or not _by_numba(dtypes, device, n, driver) else 0
     begun = time.perf_counter()
-    for first in dtypes[:1]:
-        _compile(first, device, **options)
-    compiled = time.perf_counter() - begun > COMPILED_SECONDS
+    for each in dtypes[:first]:
+        _compile(each, device, **options)
+    compiled = first == 0 or time.perf_counter() - begun > COMPILED_SECONDS
     # Where no code is kept, nothing that a helper compiles can be had.
-    shared = device == "cpu" and compiled and compiled_code()[0] is not None
+    shared = device == "cpu" and compiled and folder is not None
     helpers = thread_count() - 1 if shared else 0
-    with _help(dtypes[1:], helpers, options) as mine:
+    with _help(dtypes[first:], helpers, options) as mine:
         for each in mine:
             _compile(each, device, **options)
     # What helpers have compiled is read from disk; where they could not, compiled here.
-    for each in dtypes[1:]:
+    for each in dtypes[first:]:
         _compile(each, device, **options)
+
+
+def _by_numba(dtypes: Sequence[np.dtype], device: str, n: int, driver: str) -> bool:
+    """Whether they are compiled by Numba, and so for seconds if nothing is kept."""
+    return all(choose(n, each, device, driver=driver).engine.jit for each in dtypes)
 
 
 def _computed(dtype: Any) -> np.dtype:

@@ -196,6 +196,52 @@ def test_inner_functions_have_no_machine_code():
     assert address[0] == 0 != address[1]
 
 
+def test_what_the_first_caller_does_without_is_linked():
+    """Before it is linked, the call of one that comes later has to be there."""
+
+    @kernel
+    def leaf(x):
+        return 2 * x
+
+    @kernel
+    def never(x):
+        return leaf(x) if x < x else x
+
+    @kernel
+    def further(x):
+        return leaf(x) + 1
+
+    @njit
+    def whole(x):
+        return never(x) + further(x)
+
+    assert whole(3) == 10
+
+
+def test_inner_functions_make_no_arrays():
+    """Nothing there would free them."""
+
+    @kernel
+    def first(n):
+        return np.empty(n)[0]
+
+    @njit
+    def whole(n):
+        return first(n)
+
+    with pytest.raises(Exception, match="an array is made inside of compiled code"):
+        whole(3)
+
+
+def test_a_call_keeps_no_references():
+    a = np.eye(4)[np.newaxis].repeat(40, axis=0)
+    w, v, status = numba_cpu.eigh(a)
+    before = [sys.getrefcount(x) for x in (a, w, v, status)]
+    for _ in range(9):
+        numba_cpu.eigh(a, out=(w, v, status))
+    assert [sys.getrefcount(x) for x in (a, w, v, status)] == before
+
+
 def test_a_numba_with_other_insides_compiles_as_it_does(monkeypatch):
     assert _as_ir.PIPELINE
     library = type("JITCodeLibrary", (), {"_optimize_final_module": None})

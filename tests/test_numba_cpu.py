@@ -188,7 +188,9 @@ def _optimised(function, signature):
     """What an inner function becomes in its callers, by itself."""
     lowered = function.overloads[signature].library
     library = lowered.codegen.create_library(function.__name__)
-    library.add_llvm_module(parse_assembly(lowered.get_llvm_str()))
+    own = lowered.get_llvm_str().replace("define linkonce_odr", "define")
+    library.add_llvm_module(parse_assembly(own))
+    library.add_linking_library(lowered)  # what it calls
     with global_compiler_lock:
         library.finalize()
     return library

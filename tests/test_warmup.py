@@ -39,6 +39,7 @@ def started(monkeypatch):
     )
     monkeypatch.setattr(_warmup, "thread_count", lambda: 3)
     monkeypatch.setattr(_warmup, "COMPILED_SECONDS", -1)
+    monkeypatch.setattr(_warmup, "compiled_code", lambda: (Path(), [Path("of.nbi")]))
     return found
 
 
@@ -85,6 +86,23 @@ def test_what_cannot_be_shared_is_not(started, compiled, dtype, expected):
 def test_nobody_helps_where_nothing_was_compiled(started, compiled, monkeypatch):
     monkeypatch.setattr(_warmup, "COMPILED_SECONDS", 60)
     bed.warmup()
+    assert started == [] and set(compiled) == set(FOUR)
+
+
+def test_all_are_shared_where_nothing_has_been_compiled(started, compiled, monkeypatch):
+    """Nothing has to be compiled first, to see whether it is."""
+    monkeypatch.setattr(_warmup, "compiled_code", lambda: (Path(), []))
+    monkeypatch.setattr(_warmup, "thread_count", lambda: 2)
+    bed.warmup()
+    (process,) = started
+    assert "dtype=['float64', 'complex128']" in process.code
+    assert compiled == ["float32", "complex64", *FOUR]
+
+
+def test_nobody_helps_an_engine_that_does_not_compile(started, compiled, monkeypatch):
+    monkeypatch.setattr(_warmup, "compiled_code", lambda: (Path(), []))
+    monkeypatch.setattr(_warmup, "COMPILED_SECONDS", 60)
+    bed.warmup(driver="lapack")
     assert started == [] and set(compiled) == set(FOUR)
 
 

@@ -3,33 +3,58 @@
 Numba optimises and assembles every function together with all that it calls, and then
 again in each of its callers: of the solver, three times as much as is ever run. A
 function that is called by compiled code only is left as it is lowered; whoever calls it
-optimises both as one, as it would do anyhow. This takes Numba's private classes, which
-are the same from 0.60 on; `PIPELINE` is empty, and functions are compiled as Numba
-does, if there are others.
+optimises both as one, as it would do anyhow. Nor is it brought to the form in which
+every variable is assigned once, which LLVM does again, or told where a variable ends:
+that is for counting references, and the caller of a function holds what it is given.
+So it may take arrays, but make none.
+
+This takes Numba's private classes, which are the same from 0.60 on; `PIPELINE` is
+empty, and functions are compiled as Numba does, if there are others.
 """
+
+from llvmlite.binding import Linkage
+from numba import types
+from numba.core import cgutils, ir
 
 try:
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
-    from numba.core.compiler_machinery import PassManager
+    from numba.core.compiler_machinery import PassManager, register_pass
+    from numba.core.lowering import Lower
+    from numba.core.typed_passes import NativeLowering
 
-    _METHODS = ("_optimize_final_module", "_finalize_final_module")
-    _KNOWN = all(hasattr(JITCodeLibrary, method) for method in _METHODS)
+    _MEMBERS = {
+        JITCodeLibrary: ("finalize", "_get_module_for_linking"),
+        Lower: ("alloca_lltype", "incref", "decref", "lower_assign"),
+        NativeLowering: ("lowering_class",),
+    }
+    _OF_LIBRARIES = {"_final_module", "_linking_libraries"}
+    _KNOWN = all(
+        hasattr(x, member) for x, members in _MEMBERS.items() for member in members
+    ) and _OF_LIBRARIES <= {*JITCodeLibrary.__init__.__code__.co_names}
 except ImportError:  # of Numba's insides, no version promises anything
     _KNOWN = False
 
 PIPELINE: dict[str, type] = {}  # options of `numba.njit`
 
 # Passes that find nothing to do in these functions, which have no closure, no list or
-# array comprehension, no `with`, no tuple to be unrolled and no expression of arrays.
+# array comprehension, no `with`, no tuple to be unrolled and no expression of arrays;
+# and those for what is named above.
 _IDLE = {
+    "AnnotateTypes",
+    "DumpParforDiagnostics",
     "FindLiterallyCalls",
+    "IRLegalization",
     "InlineClosureLikes",
     "InlineInlinables",
+    "InlineOverloads",
     "LiteralPropagationSubPipelinePass",
     "LiteralUnroll",
     "MakeFunctionToJitFunction",
+    "NoPythonSupportedFeatureValidation",
     "NopythonRewrites",
+    "PreLowerStripPhis",
+    "ReconstructSSA",
     "RewriteSemanticConstants",
     "WithLifting",
 }
@@ -37,13 +62,34 @@ _IDLE = {
 if _KNOWN:
 
     class _Library(JITCodeLibrary):
-        """What a function is lowered to, and what it calls, to be linked elsewhere."""
+        """What a function is lowered to, to be linked elsewhere with what it calls."""
 
-        def _optimize_final_module(self):
-            """Left to the caller's library."""
-
-        def _finalize_final_module(self):
+        def finalize(self):
+            """Leave it as it is; linked here, it would be copied for every caller."""
             self._finalized = True
+
+        def _get_module_for_linking(self):
+            """The function and all that it calls, in a module of their own."""
+            # From the last: what nothing has called so far would be left out.
+            own, *others = reversed(self._modules({}).values())
+            whole = own.clone()
+            for module in others:
+                whole.link_in(module, preserve=True)
+            return whole
+
+        def _modules(self, found):
+            """Module by library, each behind all that it calls."""
+            for library in self._linking_libraries:
+                if library not in found:
+                    if isinstance(library, _Library):
+                        library._modules(found)
+                    else:
+                        found[library] = library._get_module_for_linking()
+            for function in self._final_module.functions:
+                if function.linkage == Linkage.external and not function.is_declaration:
+                    function.linkage = Linkage.linkonce_odr  # others may have it too
+            found[self] = self._final_module
+            return found
 
         def get_pointer_to_function(self, name):
             """Zero, as of functions that a library does not define."""
@@ -65,6 +111,33 @@ if _KNOWN:
         def set_env(self, name, environment):
             """The environment is for calls from Python."""
 
+    class _Lower(Lower):
+        """Lowers variables to places on the stack, and counts no references."""
+
+        def alloca_lltype(self, name, lltype, datamodel=None):
+            """A place, without the size that a debugger is told."""
+            return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+
+        def incref(self, typ, val):
+            """Whoever calls holds it."""
+
+        def decref(self, typ, val):
+            """Whoever calls lets go of it."""
+
+        def lower_assign(self, ty, inst):
+            """Refuse arrays that are made here: nothing would free them."""
+            if isinstance(ty, types.Array) and isinstance(inst.value, ir.Expr):
+                raise TypeError(f"an array is made inside of compiled code: {inst}")
+            return super().lower_assign(ty, inst)
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class _Lowering(NativeLowering):
+        _name = "lowering inside"
+
+        @property
+        def lowering_class(self):
+            return _Lower
+
     class _Compiler(Compiler):
         def __init__(self, typingctx, targetctx, library, *rest):
             library = _Library(targetctx.codegen(), "left to its callers")
@@ -75,7 +148,7 @@ if _KNOWN:
             needed = PassManager("inside")
             for each, text in whole.passes:
                 if each.__name__ not in _IDLE:
-                    needed.add_pass(each, text)
+                    needed.add_pass(_Lowering if each is NativeLowering else each, text)
             needed.finalize()
             return [needed]
 

@@ -1,11 +1,10 @@
 """From one block of matrices to a batch of them, in compiled code."""
 
-from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from bed.engines._constants import constants
 
-from ._compile import inline, kernel
+from ._compile import by_type, inline, kernel
 from ._float_mode import enter_default_mode, never_inlined, restore_mode
 from ._memory import free
 from ._simd import minimum
@@ -60,7 +59,7 @@ def _constants(a):
     raise NotImplementedError
 
 
-@overload(_constants)
+@by_type(_constants)
 def _constants_of(a):
     const = constants(as_dtype(a.dtype))
     return lambda a: const

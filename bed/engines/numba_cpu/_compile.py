@@ -1,6 +1,7 @@
 """How this engine compiles."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 from llvmlite.binding import get_host_cpu_features
@@ -19,13 +20,21 @@ kernel = njit(nogil=True, error_model="numpy", forceinline=False, **INSIDE)
 inline = njit(nogil=True, error_model="numpy", forceinline=True, **INSIDE)
 
 
-def by_type(function):
+def by_type(function, forceinline=True, **options):
     """Decorate what picks an implementation of `function` by the types it gets.
 
-    It is compiled as a part of its callers, which `overload` alone would not do.
+    It is compiled as a part of its callers, which `overload` alone would not do; that
+    takes the further options.
     """
-    options = {"nogil": True, "error_model": "numpy", "forceinline": True, **INSIDE}
-    return overload(function, jit_options=options)
+    options["jit_options"] = {
+        "nogil": True, "error_model": "numpy", "forceinline": forceinline, **INSIDE
+    }  # fmt: skip
+    return overload(function, **options)
+
+
+# The same for what makes views of memory: if a caller knows how they come about, it
+# computes addresses anew instead of keeping them, and takes 7 to 10 % longer at n = 2.
+views_by_type = partial(by_type, forceinline=False, prefer_literal=True)
 
 
 def _has_avx512() -> bool:

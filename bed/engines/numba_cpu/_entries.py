@@ -72,7 +72,8 @@ class Entries:
         given = from_dtype(dtype)
         real = getattr(given, "underlying_float", given)
         signature = (types.intp, types.intp, *self._signature(given, real))
-        dispatcher = njit(nogil=True, error_model="numpy")(self._build(width))
+        options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        dispatcher = njit(**options)(self._build(width))
         keep_on_disk(dispatcher, f"{self.name}, {width} bytes")
         what = f"{self.name} for {dtype}"
         with _alone(what), _without_collections(), _told(what):

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from numba import types
-from numba.extending import overload
 
-from ._compile import WIDE, inline, kernel
+from ._compile import WIDE, inline, kernel, views_by_type
 from ._complex import as_numbers, conj, fma_conj, number
 from ._memory import numbers_at
 from ._simd import any_lane, fill, minimum, select
@@ -59,7 +58,7 @@ def products(n, a, w, width):
     raise NotImplementedError
 
 
-@overload(products, prefer_literal=True)
+@views_by_type(products)
 def _products(n, a, w, width):
     if not isinstance(width, types.IntegerLiteral):
         return None

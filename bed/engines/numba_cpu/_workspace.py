@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from ._compile import WIDE, inline
+from ._compile import WIDE, by_type, inline, views_by_type
 from ._complex import as_numbers
 from ._memory import allocate, numbers_at
 from ._simd import maximum
@@ -94,22 +93,22 @@ def rows_beside(work, count, n):
     raise NotImplementedError
 
 
-@overload(workspace, prefer_literal=True)
+@views_by_type(workspace)
 def _workspace(n, a, w, width):
     return _builder(a, w, width, False)
 
 
-@overload(workspace_and_rows, prefer_literal=True)
+@views_by_type(workspace_and_rows)
 def _workspace_and_rows(n, a, w, width):
     return _builder(a, w, width, True)
 
 
-@overload(workspace_and_vectors, prefer_literal=True)
+@views_by_type(workspace_and_vectors)
 def _workspace_and_vectors(n, a, w, width):
     return _builder(a, w, width, isinstance(a.dtype, types.Complex))
 
 
-@overload(rows_beside)
+@by_type(rows_beside)
 def _rows_beside(work, count, n):
     lanes = work.types[work.fields.index("d")].dtype.lanes
     rotated_lanes = work.types[work.fields.index("rotated")].dtype.lanes

@@ -75,9 +75,9 @@ def _vjp_block(start, count, arrays, work, const):
     if has_w:
         load(grad_w, start, count, work, work.x_at, n, n, n)
     for i in range(n):
-        x = work.x[i] if has_w else fill(largest, 0)
-        used = used | (x != const.zero)
-        work.a[i * (row + 1)] = number(work.a, x, const.zero)
+        real = work.x[i] if has_w else fill(largest, 0)
+        used = used | (real != const.zero)
+        work.a[i * (row + 1)] = number(work.a, real, const.zero)
     product_back(work, n)
     fill_hermitian(work.a, n, row, lost, np.nan)
     fill_hermitian(work.a, n, row, ~used, const.zero)
