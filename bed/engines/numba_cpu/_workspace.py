@@ -41,7 +41,7 @@ class Workspace(NamedTuple):
     t: VectorArray  # (2, n), d and e
     order: VectorArray
     code: VectorArray  # (1,)
-    c: VectorArray  # (2, n) vectors
+    half: VectorArray  # (2, n) vectors
     s: VectorArray
     p_at: int  # the first vector of p
     d_at: int
@@ -146,7 +146,7 @@ def _builder(a, w, width, has_rows):
         q = p + line
         r = q + line
         d = r + line
-        e, order, c, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
+        e, order, half, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
         rows = (code + neighbours) // neighbours * neighbours
         tile = rows + beside * row * planes
         source = tile + side
@@ -183,7 +183,7 @@ def _builder(a, w, width, has_rows):
             t=as_vectors(m, d * lanes, (2, n), lanes),
             order=as_vectors(m, order * lanes, (n,), lanes),
             code=as_vectors(m, code * lanes, (1,), lanes),
-            c=as_vectors(m, c * lanes, (2, n), lanes),
+            half=as_vectors(m, half * lanes, (2, n), lanes),
             s=as_vectors(m, s * lanes, (2, n), lanes),
             p_at=p,
             d_at=d,

@@ -28,10 +28,12 @@ def back_transform(a, n, reflectors, tau, const):
             _begin(next_row, row, tau[i], i + 1, n)
         else:
             next_row[i + 1] = one
-        for k in range(i - 1, -1, -1):
-            _apply(row, next_row, a[k], tau[k], k + 1, n)
-            if k == i - 1:  # nothing yet for the upper row, which begins here
-                _begin(row, a[k], tau[k], i, n)
+        if i > 0:
+            _apply(next_row, a[i - 1], tau[i - 1], i, n)
+            _begin(row, a[i - 1], tau[i - 1], i, n)
+            for j in range(1, i):
+                row[j], next_row[j] = zero, zero
+            _reflect_two(row, next_row, a, tau, i - 1, n)
     a[0, 0] = one
     for j in range(1, n):
         a[0, j] = zero
@@ -47,12 +49,12 @@ def _begin(row, u, t, start, n):
 
 
 @kernel
-def _apply(row_0, row_1, u, t, start, n):
-    """Two rows times I − τ ū uᵀ; entry `start` is zero and is not read, nor u's one."""
-    s_0, s_1 = _products(row_0, row_1, u, start + 1, n)
-    s_0, s_1 = -t * s_0, -t * s_1
-    row_0[start], row_1[start] = s_0, s_1
-    _add(row_0, row_1, s_0, s_1, u, start + 1, n)
+def _apply(row, u, t, start, n):
+    """A row times I − τ ū uᵀ; entry `start` is zero and is not read, nor u's one."""
+    s, _ = _products(row, row, u, start + 1, n)
+    s = -t * s
+    row[start] = s
+    _add(row, row, s, s, u, start + 1, n)
 
 
 @inline
@@ -95,8 +97,7 @@ def multiply(rows, z, a, n, reflectors, tau, const):
         last = minimum(i + 1, n - 1)
         for row in range(i, last + 1):
             _widen(rows[row], z[row], n, const)
-        for k in range(reflectors - 1, -1, -1):
-            _reflect_two(rows[i], rows[last], a[k], tau[k], k + 1, n)
+        _reflect_two(rows[i], rows[last], a, tau, reflectors, n)
 
 
 @kernel
@@ -107,13 +108,40 @@ def _widen(row, reals, n, const):
 
 
 @kernel
-def _reflect_two(row_0, row_1, u, t, start, n):
-    """As `_reflect`, of two rows."""
-    x_0, x_1 = row_0[start], row_1[start]
-    s_0, s_1 = _products(row_0, row_1, u, start + 1, n)
-    s_0, s_1 = -t * (x_0 + s_0), -t * (x_1 + s_1)
-    row_0[start], row_1[start] = x_0 + s_0, x_1 + s_1
-    _add(row_0, row_1, s_0, s_1, u, start + 1, n)
+def _reflect_two(row_0, row_1, a, tau, count, n):
+    """As `_reflect`, of two rows, by reflectors count − 1 … 0. They get their ones.
+
+    What one makes of the rows is multiplied by the next while it is in registers.
+    """
+    if count == 0:
+        return
+    s_0, s_1 = _products(row_0, row_1, a[count - 1], count + 1, n)
+    for k in range(count - 1, 0, -1):
+        u, t = a[k], -tau[k]
+        s_0, s_1 = t * (row_0[k + 1] + s_0), t * (row_1[k + 1] + s_1)
+        u[k + 1] = number(u, 1, 0)
+        s_0, s_1 = _add_and_multiply(row_0, row_1, s_0, s_1, u, a[k - 1], k + 1, n)
+    x_0, x_1, t = row_0[1], row_1[1], -tau[0]
+    s_0, s_1 = t * (x_0 + s_0), t * (x_1 + s_1)
+    row_0[1], row_1[1] = x_0 + s_0, x_1 + s_1
+    _add(row_0, row_1, s_0, s_1, a[0], 2, n)
+
+
+@inline
+def _add_and_multiply(row_0, row_1, s_0, s_1, u, v, start, n):
+    """`_add`, and what `_products` is of the sums and v."""
+    sum_0, sum_1 = number(row_0, 0, 0), number(row_0, 0, 0)
+    for first in range(start, n, chunk(u)):
+        part_0, part_1 = nothing(u), nothing(u)
+        for j in range(first, minimum(first + chunk(u), n), together(u)):
+            u_j, v_j = take(u, j), take(v, j)
+            x_0, x_1 = fma(s_0, u_j, take(row_0, j)), fma(s_1, u_j, take(row_1, j))
+            put(row_0, j, x_0)
+            put(row_1, j, x_1)
+            part_0 = product_conj(x_0, v_j, part_0)
+            part_1 = product_conj(x_1, v_j, part_1)
+        sum_0, sum_1 = add(sum_0, part_0), add(sum_1, part_1)
+    return sum_0, sum_1
 
 
 @kernel

@@ -117,7 +117,7 @@ def diagonalize(
         Mask of the lanes without a result.
     """
     first, second, finite = scaling
-    qr_iteration(work.d, work.e, n, rotated, columns, reach, work.c, work.s, const)
+    qr_iteration(work.d, work.e, n, rotated, columns, reach, work.half, work.s, const)
     sort(work.d, work.order, n)
     unscale(work.d, n, first, second)
     lost = judge(work.d, work.e, n, finite, work.code, const)

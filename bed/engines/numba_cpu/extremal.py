@@ -249,7 +249,7 @@ def _twisted(x, d, e, n, shift, work, const):
     step
         Its Rayleigh quotient, less the shift.
     """
-    up, down, sums = work.c[0], work.c[1], work.s[0]
+    up, down, sums = work.half[0], work.half[1], work.s[0]
     pivot = d[0] - shift
     for i in range(n - 1):
         sums[i] = pivot

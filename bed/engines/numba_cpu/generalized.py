@@ -86,8 +86,8 @@ def _reduce_block(start, count, arrays, work, const):
         for j in range(planes * i):
             finite = finite & (abs(work.z[i, j]) <= const.huge)
     largest, definite = _equilibrate(matrix, n, d, e, work.s[0], const)
-    definite = _cholesky(matrix, n, d, work.c[0], definite, const)
-    _congruence(matrix, n, work.c[0], work.p, const)
+    definite = _cholesky(matrix, n, d, work.half[0], definite, const)
+    _congruence(matrix, n, work.half[0], work.p, const)
     if has_v:
         for i in range(n):
             back = const.one / e[i]

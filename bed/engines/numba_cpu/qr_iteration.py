@@ -21,7 +21,7 @@ SWEEPS_PER_EIGENVALUE = 30
 
 
 @kernel
-def qr_iteration(d, e, n, z, columns, reach, c, s, const):
+def qr_iteration(d, e, n, z, columns, reach, half, s, const):
     """Diagonalise T in place.
 
     Parameters
@@ -38,27 +38,28 @@ def qr_iteration(d, e, n, z, columns, reach, c, s, const):
     reach : int
         Entries of `z` that are so far behind the diagonal, or less, may be other than
         zero: 0 for the identity, n if they all may.
-    c, s : (2, n)
-        Scratch for the rotations of two sweeps.
+    half, s : (2, n)
+        Scratch for the rotations of two sweeps: the tangents of half of their angles,
+        and the sines.
     """
-    _sweep_until_pairs(d, e, n, z, columns, reach, c, s, const)
+    _sweep_until_pairs(d, e, n, z, columns, reach, half, s, const)
     _solve_pairs(d, e, n, z, columns, const)
 
 
 @kernel
-def _sweep_until_pairs(d, e, n, z, columns, reach, c, s, const):
+def _sweep_until_pairs(d, e, n, z, columns, reach, half, s, const):
     """Sweep until no block has more than two rows, or give up."""
     for done in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
         lo, corner, end = _active(d, e, n - 1, const)
         if end == 0:
             return
-        _sweep(d, e, lo, corner, end, c[0], s[0], const)
+        _sweep(d, e, lo, corner, end, columns, half[0], s[0], const)
         lo, corner, second_end = _active(d, e, end, const)
         if second_end > 0:
-            _sweep(d, e, lo, corner, second_end, c[1], s[1], const)
+            _sweep(d, e, lo, corner, second_end, columns, half[1], s[1], const)
         for i in range(second_end, end):
-            c[1, i], s[1, i] = const.one, const.zero
-        _rotate_rows(z, columns, reach + done, c, s, end)
+            half[1, i], s[1, i] = const.zero, const.zero
+        _rotate_rows(z, columns, reach + done, half, s, end)
         if second_end == 0:
             return
     _active(d, e, n - 1, const)
@@ -105,8 +106,11 @@ def _active(d, e, end, const):
 
 
 @kernel
-def _sweep(d, e, lo, corner, end, c, s, const):
-    """Chase one bulge from row `lo` down in each lane, and note the rotations."""
+def _sweep(d, e, lo, corner, end, columns, half, s, const):
+    """Chase one bulge from row `lo` down in each lane, and note the rotations.
+
+    For no columns they are not noted.
+    """
     above, between, below = corner
     shift = _wilkinson_shift(above, between, below, const)
     zero = fill(d[0], 0)
@@ -120,7 +124,8 @@ def _sweep(d, e, lo, corner, end, c, s, const):
         f = sine * e_i
         b = cosine * e_i
         cosine, sine, r = _givens(g, f, const)
-        c[i], s[i] = cosine, sine
+        if columns > 0:
+            half[i], s[i] = sine / (const.one + cosine), sine
         if i > 0:
             e[i - 1] = select(start, before, r)
         g = d_i - p
@@ -134,14 +139,18 @@ def _sweep(d, e, lo, corner, end, c, s, const):
 
 @inline
 def _givens(g, f, const):
-    """As `bed.engines.scalar.rotations.givens`, but the identity wherever f is zero."""
+    """As `bed.engines.scalar.rotations.givens`, but the identity wherever f is zero.
+
+    And with c ≥ 0, where r has the sign of g: the angle is a right one at most.
+    """
     square = fma(f, f, g * g)
     idle = (f == const.zero) | (square < const.tiny)
     # One division instead of two, for one more rounding: they are the slowest part.
     inverse = const.one / sqrt(square)
-    cosine = select(idle, const.one, g * inverse)
-    sine = select(idle, const.zero, f * inverse)
-    return cosine, sine, select(idle, g, square * inverse)
+    negative = g < const.zero
+    cosine = select(idle, const.one, abs(g) * inverse)
+    sine = select(idle, const.zero, select(negative, -f, f) * inverse)
+    return cosine, sine, select(idle, g, select(negative, -square, square) * inverse)
 
 
 @inline
@@ -153,7 +162,7 @@ def _wilkinson_shift(a, b, c, const):
 
 
 @kernel
-def _rotate_rows(z, columns, reach, c, s, end):
+def _rotate_rows(z, columns, reach, half, s, end):
     """Apply the rotations of two sweeps to the rows 0 … end.
 
     In one pass, the second sweep one row behind the first, and for two columns at a
@@ -161,7 +170,7 @@ def _rotate_rows(z, columns, reach, c, s, end):
     to the next stays in registers. Each sweep carries entries one row up, and rows that
     stay zero are left out.
     """
-    c_1, s_1, c_2, s_2 = c[0], s[0], c[1], s[1]
+    half_1, s_1, half_2, s_2 = half[0], s[0], half[1], s[1]
     for k in range(0, columns, 2):
         # In entries of a row: of vectors with several, more rows than needed are taken.
         begin = maximum(0, k - reach - 2)
@@ -172,28 +181,34 @@ def _rotate_rows(z, columns, reach, c, s, end):
         waiting_0, waiting_1 = carried_0, carried_1  # for the second sweep
         for i in range(begin, end):
             row = z[i + 1]
-            y_0, y_1 = row[k], row[k + 1]
-            cosine, sine = c_1[i], s_1[i]
-            x_0 = fma(sine, y_0, cosine * carried_0)
-            x_1 = fma(sine, y_1, cosine * carried_1)
-            carried_0 = fma(-sine, carried_0, cosine * y_0)
-            carried_1 = fma(-sine, carried_1, cosine * y_1)
+            tangent, sine = half_1[i], s_1[i]
+            x_0, carried_0 = _rotated(carried_0, row[k], tangent, sine)
+            x_1, carried_1 = _rotated(carried_1, row[k + 1], tangent, sine)
             if i == begin:
                 waiting_0, waiting_1 = x_0, x_1
                 continue
             row = z[i - 1]
-            cosine, sine = c_2[i - 1], s_2[i - 1]
-            row[k] = fma(sine, x_0, cosine * waiting_0)
-            row[k + 1] = fma(sine, x_1, cosine * waiting_1)
-            waiting_0 = fma(-sine, waiting_0, cosine * x_0)
-            waiting_1 = fma(-sine, waiting_1, cosine * x_1)
-        cosine, sine = c_2[end - 1], s_2[end - 1]
-        row = z[end - 1]
-        row[k] = fma(sine, carried_0, cosine * waiting_0)
-        row[k + 1] = fma(sine, carried_1, cosine * waiting_1)
-        row = z[end]
-        row[k] = fma(-sine, waiting_0, cosine * carried_0)
-        row[k + 1] = fma(-sine, waiting_1, cosine * carried_1)
+            tangent, sine = half_2[i - 1], s_2[i - 1]
+            row[k], waiting_0 = _rotated(waiting_0, x_0, tangent, sine)
+            row[k + 1], waiting_1 = _rotated(waiting_1, x_1, tangent, sine)
+        above, row = z[end - 1], z[end]
+        tangent, sine = half_2[end - 1], s_2[end - 1]
+        above[k], row[k] = _rotated(waiting_0, carried_0, tangent, sine)
+        above[k + 1], row[k + 1] = _rotated(waiting_1, carried_1, tangent, sine)
+
+
+@inline
+def _rotated(x, y, tangent, sine):
+    """c·x + s·y and c·y − s·x, by the tangent of half of the angle.
+
+    Three shears take three operations where c and s take four: any matrix of
+    determinant one is a product of shears (Daubechies and Sweldens, Factoring wavelet
+    transforms into lifting steps, J. Fourier Anal. Appl. 4, 1998). The tangent is not
+    above one, so that entries do not grow on the way.
+    """
+    x = fma(tangent, y, x)
+    y = fma(-sine, x, y)
+    return fma(tangent, y, x), y
 
 
 @kernel

@@ -4,8 +4,8 @@
     [-s  c] [f] = [0]
 
 Applied to rows x and y of a matrix: x' = c·x + s·y and y' = c·y − s·x. Where f is zero,
-`numba_cpu` and the reference take the identity, and r = g. `raw_cuda` has c ≥ 0 and
-gives r the sign of g.
+`numba_cpu` and the reference take the identity, and r = g. `numba_cpu` and `raw_cuda`
+have c ≥ 0 and give r the sign of g.
 (Golub and Van Loan, Matrix Computations, 4th ed., section 5.1.8.)
 """
 
