@@ -25,18 +25,18 @@ register(emulated.ENGINE)
 # Where nearly every test compiles a program of its own, which takes most of its time:
 # all of these tests but one in so many are slow, as of a sweep.
 COMPILING = {
-    "test_autograd_jax": 3,
-    "test_cases_gradients": 2,
-    "test_extremal_gradients": 3,
-    "test_funm_jax": 3,
-    "test_generalized_gradients": 2,
-    "test_generalized_jax": 2,
-    "test_gradient_options": 2,
-    "test_jax_modes": 2,
-    "test_jax_programs": 2,
-    "test_matfun_derivatives": 2,
-    "test_matfun_jax": 3,
-    "test_vjp": 2,
+    "test_autograd_jax": 5,
+    "test_cases_gradients": 4,
+    "test_extremal_gradients": 4,
+    "test_funm_jax": 5,
+    "test_generalized_gradients": 3,
+    "test_generalized_jax": 3,
+    "test_gradient_options": 4,
+    "test_jax_modes": 4,
+    "test_jax_programs": 3,
+    "test_matfun_derivatives": 4,
+    "test_matfun_jax": 5,
+    "test_vjp": 4,
 }
 
 # Of what is slow there, one in so many is in a run with --draw.

@@ -66,6 +66,7 @@ def trained(path, seed=0, killed_at=None, factor=1.0, made=None):
     return [{k: x for k, x in row.items() if k not in loop.TIMES} for row in rows]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("killed_at", [1, 5, 6, 7, 11, 17])
 def test_killed_and_run_again(tmp_path, killed_at):
     expected = trained(tmp_path / "steady")

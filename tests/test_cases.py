@@ -39,6 +39,7 @@ def test_every_member_of_a_batch_converges(driver, rng):
 
 # C02: pytorch/pytorch#192483. The first call was right, later ones on the same tensor
 # had vectors far from orthonormal: the workspace was read before it was written.
+@pytest.mark.sweep(2)
 def test_stale_memory_is_not_read(steady_host_driver, rng, tmp_path, monkeypatch):
     a = random_hermitian(rng, (512, 40, 40), "c8")
     first = bed.eigh(a, driver=steady_host_driver)
@@ -68,6 +69,7 @@ def test_every_dtype_with_every_triangle(driver, rng, dtype):
 
 # C04: ROCm/rocm-libraries#9118, ROCm/rocm-libraries#9135. Now and then, when the size
 # of the batch had changed, orthonormal vectors were not those of their matrix.
+@pytest.mark.sweep(2)
 def test_near_singular_matrices_in_batches_of_changing_size(driver, rng):
     w = np.concatenate([np.zeros(3), np.geomspace(1e-12, 1, 45)]).astype(EXTENDED)
     pool = planted(rng, np.tile(w, (16, 1)), "f8")
@@ -132,6 +134,7 @@ def test_a_member_has_the_same_bits_anywhere_and_alone(steady_driver, rng):
 
 # C15: KingJamesSong/BatchED#1. One positive semidefinite member of 1024 became NaN, and
 # was solved alone or in half of the batch: all iterated until all had converged.
+@pytest.mark.sweep(2)
 def test_a_singular_member_of_a_large_batch(driver, rng):
     w = np.concatenate([[0], np.geomspace(1e-6, 1, 63)]).astype(EXTENDED)
     pool = planted(rng, np.tile(w, (8, 1)), "f4")
@@ -390,6 +393,7 @@ def test_the_result_is_a_named_tuple_with_eigenvalues_first(driver, rng):
 
 # C79: gpu-mode/reference-kernels#154, gpu-mode/reference-kernels#156. A contest came to
 # judge by residual and orthogonality, on hard families of matrices mixed in a batch.
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hard_families_mixed_in_one_batch(driver, rng, dtype):
     members = zoo(32, dtype, rng)

@@ -101,6 +101,7 @@ def _functions_table(path, capsys, *arguments):
     return printed[len(comments) + 1 :], rows
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", _functions.FUNCTIONS)
 @pytest.mark.parametrize("backward", [[], ["--backward"]])
 def test_bench_of_functions(capsys, tmp_path, monkeypatch, name, backward):

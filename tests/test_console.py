@@ -98,6 +98,7 @@ def test_the_command_line(console, words, told):
     assert told in console[0]("-c", MAIN, *words)
 
 
+@pytest.mark.sweep(2)
 def test_the_demo(console, tmp_path):
     shown = console[0]("-c", MAIN, "demo", "--out", tmp_path / "demo.png")
     assert "promises" in shown
@@ -109,7 +110,7 @@ def test_help_of_the_scripts(console, name):
     assert f"usage: {name}.py" in console[0](ROOT / "scripts" / f"{name}.py", "--help")
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(6)
 def test_what_scripts_print(console):
     run, times, _ = console
     pytest.importorskip("torch")

@@ -77,6 +77,7 @@ numba_cpu.eigh = wrong
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("change", ["", WRONG], ids=["right", "wrong"])
 def test_every_engine_of_the_device_is_tested(change):
     words = ("tests/test_eigh.py", "tests/test_engines.py", "-k")

@@ -78,6 +78,7 @@ def test_a_mixed_batch_is_solved_member_by_member(driver, rng):
     assert_eigh(a[pick], w, v, exact[pick], names=names)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", list(real_matrices()))
 def test_real_matrices(driver, name):
     a, exact = real_matrices()[name]

@@ -187,6 +187,7 @@ def jnp():
     jax.config.update("jax_enable_x64", before)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("which", ENDS)

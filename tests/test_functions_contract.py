@@ -49,7 +49,7 @@ def steady_driver(request):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "n", [*SIZES, *(pytest.param(n, marks=pytest.mark.slow) for n in MORE_SIZES)]
@@ -82,6 +82,7 @@ def test_values_and_gradients(driver, rng, n, dtype):
         assert_close(gradient, exact, size, label)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scales(driver, rng, dtype, scale):
@@ -268,6 +269,7 @@ def test_given_differences_and_the_gradient_of_eigh(driver, rng, n, dtype, batch
         assert_close(gradient, exact, size, (by_w is None, by_v is None))
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 3, 8, 17])
 def test_position_in_a_batch_does_not_matter(steady_driver, rng, n, dtype):

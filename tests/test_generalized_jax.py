@@ -36,6 +36,7 @@ def solve(x, y, **options):
     return tuple(bed.eigh((x + x.conj().mT) / 2, b=b, signs="max", **options))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DOUBLE)
 def test_derivatives_in_every_mode(rng, dtype):

@@ -131,6 +131,7 @@ bed.eigh = wrong
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_result_fails_the_run(tmp_path):
     only = ("--only", "spectra", "ten_million", "timings")
     result = run(tmp_path, *only, change=WRONG)
@@ -190,6 +191,7 @@ TABLE = "__import__('sys').modules['bed.engines.raw_cuda._split_layouts'].CHOSEN
 SEVERAL = f"{TABLE}['float64'] < 64"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("times", ["1", "1 + 2.0**-50", "1.01"])
 def test_several_launches_are_compared_with_one(tmp_path, times):
     """Other bits are a failure; what is wrong is not timed."""
@@ -258,6 +260,7 @@ def test_tests_that_crash_are_a_failure_of_their_part(tmp_path):
     assert "pytest ended with 7" in data["parts"][0]["failures"][0]
 
 
+@pytest.mark.slow
 def test_tests_that_hang_are_stopped(tmp_path):
     change = PYTEST_CRASHES.replace("os._exit(7)", "time.sleep(600)")
     words = "--only", "spectra", "--minutes", "0.2"

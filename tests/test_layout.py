@@ -223,6 +223,7 @@ def test_a_registry_filled_from_above_is_seen(line):
     assert not list(_written_from_outside("TABLE = {}\n" + line))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("path", SCRIPTS, ids=str)
 def test_scripts_stand_on_the_library(path):
     """They import bed and each other, and neither tests nor what a user cannot have."""

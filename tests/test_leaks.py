@@ -142,7 +142,7 @@ def _too_much(growth):
 SLOW_KINDS = "torch, backward", "jax", "jax, jit"
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -50,6 +50,7 @@ def _case(rng, dtype, track, bounds, mean=0.5):
     return {**given, "compiled": False}
 
 
+@pytest.mark.slow
 def test_two_processes_are_one(rng, tmp_path):
     cases = _cases(rng)
     torch.save(list(cases.values()), tmp_path / "given.pt")

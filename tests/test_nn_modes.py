@@ -49,6 +49,7 @@ def alike(got, expected, tolerance):
         assert error <= tolerance * value.abs().max().clamp(min=1), name
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_compiled_layers(rng, momentum):
     torch._dynamo.reset()

@@ -196,6 +196,7 @@ def _optimised(function, signature):
     return library
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_inner_loops")
 def test_arithmetic_stays_in_single_precision():
     assert {x.real.dtype for x in constants("c8")} == {np.dtype("f4")}
@@ -208,6 +209,7 @@ def test_arithmetic_stays_in_single_precision():
             assert "double>" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="looks for x86 instructions"
 )
@@ -233,6 +235,7 @@ def _alone(signature):
     return re.search(r"Vector\(float\d+, 1\)", str(signature)) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_inner_loops")
 @pytest.mark.parametrize("function", INNER)
 def test_inner_loops_check_nothing(function):

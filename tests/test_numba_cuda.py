@@ -122,7 +122,7 @@ def spilled_bytes(ptx):
     return sum(map(int, spills))
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("kernel", ["tridiagonalize", "back_transform", "qr_iteration"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_compile(launchers, compile_launches, rng, dtype, kernel):

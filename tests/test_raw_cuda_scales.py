@@ -143,6 +143,7 @@ def test_the_zoo_at_every_scale(rng, n, dtype):
             assert_same_bits(emulated.eigh(a, "LU"[n % 2]), found)
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [9, 17, 33])
 def test_eigenvalues_alone_of_the_zoo(monkeypatch, rng, n, dtype):

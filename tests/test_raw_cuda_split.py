@@ -42,7 +42,7 @@ TOPS = {4: (-146, 0, 126), 8: (-1071, 0, 1022)}
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("n, dtype", SIZES)
 def test_the_zoo(rng, n, dtype, uplo):
@@ -67,6 +67,7 @@ def _scaled(a, top):
         return parts.astype(np.finfo(a.dtype).dtype).view(a.dtype)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("n, dtype", SIZES)
 def test_chunks_and_rounds_do_not_change_a_bit(rng, n, dtype):
     """Whatever there is room for: the last launch does what the rounds have left."""
@@ -111,7 +112,7 @@ def changed(tmp_path, monkeypatch):
     return change
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("n, dtype", [(40, "f8"), (64, "f8"), (64, "c8"), (48, "c16")])
 def test_random_matrices_are_done_in_the_rounds(changed, rng, n, dtype):
     """Where the last launch ends no chain, a round less leaves some."""
@@ -152,7 +153,7 @@ def test_one_triangle_is_read_and_the_input_is_left(rng, n, dtype):
         assert_same_bits(hidden, before)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("n, dtype", SOME)
 def test_no_convergence_is_flagged(changed, rng, n, dtype):
     """With no sweep allowed only the diagonal matrix is solved, in rounds and after."""

@@ -50,7 +50,7 @@ def test_reduction_of_the_zoo(rng, n, dtype):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(
     "n", [pytest.param(n, marks=[pytest.mark.slow] if n > 33 else []) for n in SIZES]

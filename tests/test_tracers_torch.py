@@ -227,6 +227,7 @@ def test_dynamic_batches_are_exported(pair):
     close(program(a), _values(a), 0)
 
 
+@pytest.mark.slow
 def test_a_refusal_inside_torch_compile_leaves_bed_usable():
     code = """
         import numpy as np, torch, bed
