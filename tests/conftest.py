@@ -40,7 +40,7 @@ COMPILING = {
 }
 
 # Of what is slow there, one in so many is in a run with --draw.
-COMPILING_SHARE = 2
+COMPILING_SHARE = 3
 
 # Engines that take seconds here for large matrices, and the size from which on all but
 # one are left to a run of everything.

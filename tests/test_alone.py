@@ -92,6 +92,7 @@ def test_bits_of_the_decomposition(rng, taken, n, dtype, uplo):
             assert_same_bits(few[1], v[1:4])
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", LARGE)

@@ -39,7 +39,6 @@ def test_every_member_of_a_batch_converges(driver, rng):
 
 # C02: pytorch/pytorch#192483. The first call was right, later ones on the same tensor
 # had vectors far from orthonormal: the workspace was read before it was written.
-@pytest.mark.sweep(2)
 def test_stale_memory_is_not_read(steady_host_driver, rng, tmp_path, monkeypatch):
     a = random_hermitian(rng, (512, 40, 40), "c8")
     first = bed.eigh(a, driver=steady_host_driver)
@@ -134,7 +133,6 @@ def test_a_member_has_the_same_bits_anywhere_and_alone(steady_driver, rng):
 
 # C15: KingJamesSong/BatchED#1. One positive semidefinite member of 1024 became NaN, and
 # was solved alone or in half of the batch: all iterated until all had converged.
-@pytest.mark.sweep(2)
 def test_a_singular_member_of_a_large_batch(driver, rng):
     w = np.concatenate([[0], np.geomspace(1e-6, 1, 63)]).astype(EXTENDED)
     pool = planted(rng, np.tile(w, (8, 1)), "f4")

@@ -31,10 +31,13 @@ needs_numba_cuda = pytest.mark.skipif(
 @pytest.mark.slow
 @needs_numba_cuda
 @pytest.mark.parametrize("path", SIMULATED, ids=lambda path: path.stem)
-def test_in_the_simulator(path):
+def test_in_the_simulator(path, request):
     """Numba is told at its import, so that the simulator needs its own process."""
+    options = ["-q", "-p", "no:cacheprovider"]
+    if request.config.getoption("draw"):
+        options += ["-m", "not slow"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
+        [sys.executable, "-m", "pytest", *options, str(path)],
         cwd=ROOT,
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
         capture_output=True,

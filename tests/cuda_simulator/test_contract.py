@@ -40,6 +40,7 @@ def test_both_places_for_a_matrix_give_the_same_bits(rng, monkeypatch):
     assert_same_bits(values[0], expected[0])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("eigenvectors", [True, False])
 def test_engine_fills_what_it_is_given(driver, rng, dtype, eigenvectors):
@@ -58,6 +59,7 @@ def test_two_rows_in_closed_form(driver, rng, dtype):
     blocks.test_many_blocks(driver, rng, dtype, n=7, batch=4)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("uplo", ["L", "U"])
 def test_only_one_triangle_is_read(rng, uplo, dtype):
@@ -106,6 +108,7 @@ def test_same_bits_anywhere_in_a_batch(rng, dtype):
     assert_same_bits(alone, tuple(x[4:5] for x in expected))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_matrix_that_is_not_finite_leaves_the_others_alone(rng, dtype, bad):

@@ -34,6 +34,7 @@ def test_values_and_gradients(rng, n, dtype):
         assert_values_and_gradients(rng, product, vjp, w, v, function)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 5])
 def test_gradients_of_the_decomposition(rng, n, dtype):

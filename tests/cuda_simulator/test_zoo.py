@@ -9,6 +9,7 @@ from bed.testing.checks import assert_eigh
 from bed.testing.matrices import DTYPES
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 11])
 def test_zoo(driver, rng, n, dtype):
@@ -21,6 +22,7 @@ def test_planted_spectra_at_every_scale(driver, rng, n, dtype):
     contract.test_planted_spectra_at_every_scale(driver, rng, n, dtype)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", list(real_matrices()))
 def test_real_matrices(driver, rng, name):
     a, exact = real_matrices()[name]
