@@ -80,7 +80,6 @@ def _of_each_source():
         yield pytest.param(layout, id=f"{source} {dtype}")
 
 
-@pytest.mark.share(2)
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("layout", list(_of_each_source()))
