@@ -83,14 +83,13 @@ def warmup(
     dtypes = list(dict.fromkeys(map(_computed, given)))
     n, functions = operator.index(n), bool(functions)  # as text they are read again
     options: dict[str, Any] = {"n": n, "driver": driver, "functions": functions}
-    folder, kept = compiled_code()
-    first = 1 if kept or not _by_numba(dtypes, device, n, driver) else 0
+    first = 0 if _nothing_compiled(dtypes, device, n, driver) else 1
     begun = time.perf_counter()
     for each in dtypes[:first]:
         _compile(each, device, **options)
     compiled = first == 0 or time.perf_counter() - begun > COMPILED_SECONDS
     # Where no code is kept, nothing that a helper compiles can be had.
-    shared = device == "cpu" and compiled and folder is not None
+    shared = device == "cpu" and compiled and compiled_code()[0] is not None
     helpers = thread_count() - 1 if shared else 0
     with _help(dtypes[first:], helpers, options) as mine:
         for each in mine:
@@ -100,9 +99,12 @@ def warmup(
         _compile(each, device, **options)
 
 
-def _by_numba(dtypes: Sequence[np.dtype], device: str, n: int, driver: str) -> bool:
-    """Whether they are compiled by Numba, and so for seconds if nothing is kept."""
-    return all(choose(n, each, device, driver=driver).engine.jit for each in dtypes)
+def _nothing_compiled(
+    dtypes: Sequence[np.dtype], device: str, n: int, driver: str
+) -> bool:
+    """Whether Numba compiles for all of them, and has kept nothing so far."""
+    choices = (choose(n, each, device, driver=driver) for each in dtypes)
+    return all(choice.engine.jit for choice in choices) and not compiled_code()[1]
 
 
 def _computed(dtype: Any) -> np.dtype:

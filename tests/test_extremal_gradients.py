@@ -188,7 +188,6 @@ def jnp():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("which", ENDS)
 def test_jax_transforms(rng, jnp, dtype, which):

@@ -37,7 +37,6 @@ def solve(x, y, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DOUBLE)
 def test_derivatives_in_every_mode(rng, dtype):
     from jax.test_util import check_grads
