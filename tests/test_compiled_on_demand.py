@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from numba import njit
 from numba.core import codegen
+from numba.core.errors import TypingError
+from numba.core.typing.context import BaseContext
 
 import bed
 from bed import _console
@@ -233,6 +235,42 @@ def test_inner_functions_make_no_arrays():
         whole(3)
 
 
+def test_what_an_operator_is_for_types_is_found_once(monkeypatch):
+    asked = []
+    resolve = BaseContext.resolve_function_type
+
+    def counted(self, func, args, kws):
+        asked.append(str(func))
+        return resolve(self, func, args, kws)
+
+    monkeypatch.setattr(BaseContext, "resolve_function_type", counted)
+
+    @kernel
+    def total(x, y):
+        return x + y + x + y + x + y
+
+    @njit
+    def whole(x, y):
+        return total(x, y)
+
+    assert whole(np.uint8(1), np.uint16(2)) == 9  # which nothing else adds up
+    assert 1 <= sum("add" in func for func in asked) <= 4
+
+
+def test_what_is_refused_is_refused_again():
+    @kernel
+    def total(x):
+        return x + "y"
+
+    @njit
+    def whole(x):
+        return total(x)
+
+    for _ in range(2):
+        with pytest.raises(TypingError, match="unicode_type"):
+            whole(3)
+
+
 def test_a_call_keeps_no_references():
     a = np.eye(4)[np.newaxis].repeat(40, axis=0)
     w, v, status = numba_cpu.eigh(a)
@@ -256,6 +294,8 @@ def test_a_numba_with_other_insides_compiles_as_it_does(monkeypatch):
 WITHOUT = """
 import sys
 from numba.core import codegen
+from numba.core.errors import TypingError
+from numba.core.typing.context import BaseContext
 if sys.argv[1] == "without":
     del codegen.JITCodeLibrary
 import numpy as np, bed

@@ -6,7 +6,8 @@ function that is called by compiled code only is left as it is lowered; whoever 
 optimises both as one, as it would do anyhow. Nor is it brought to the form in which
 every variable is assigned once, which LLVM does again, or told where a variable ends:
 that is for counting references, and the caller of a function holds what it is given.
-So it may take arrays, but make none.
+So it may take arrays, but make none. What an operation is for types of operands is
+found once, and not at each place.
 
 This takes Numba's private classes, which are the same from 0.60 on; `PIPELINE` is
 empty, and functions are compiled as Numba does, if there are others.
@@ -22,10 +23,19 @@ try:
     from numba.core.compiler_machinery import PassManager, register_pass
     from numba.core.lowering import Lower
     from numba.core.typed_passes import NativeLowering
+    from numba.core.typing.context import BaseContext
 
     _MEMBERS = {
+        BaseContext: ("resolve_function_type",),
         JITCodeLibrary: ("finalize", "_get_module_for_linking"),
-        Lower: ("alloca_lltype", "incref", "decref", "lower_assign"),
+        Lower: (
+            "_alloca_var",
+            "alloca_lltype",
+            "decref",
+            "incref",
+            "lower_assign",
+            "storevar",
+        ),
         NativeLowering: ("lowering_class",),
     }
     _OF_LIBRARIES = {"_final_module", "_linking_libraries"}
@@ -37,6 +47,8 @@ except ImportError:  # of Numba's insides, no version promises anything
 
 PIPELINE: dict[str, type] = {}  # options of `numba.njit`
 
+_SIGNATURES: dict[tuple, object] = {}  # of functions, by types of arguments
+
 # Passes that find nothing to do in these functions, which have no closure, no list or
 # array comprehension, no `with`, no tuple to be unrolled and no expression of arrays;
 # and those for what is named above.
@@ -45,6 +57,7 @@ _IDLE = {
     "DumpParforDiagnostics",
     "FindLiterallyCalls",
     "IRLegalization",
+    "IRProcessing",
     "InlineClosureLikes",
     "InlineInlinables",
     "InlineOverloads",
@@ -118,6 +131,14 @@ if _KNOWN:
             """A place, without the size that a debugger is told."""
             return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
 
+        def storevar(self, value, name, argidx=None):
+            """Store, without a load of what was there, nor what a debugger is told."""
+            self._alloca_var(name, self.typeof(name))
+            if name in self._singly_assigned_vars and not self._disable_sroa_like_opt:
+                self._blk_local_varmap[name] = value
+            else:
+                self.builder.store(value, self.getvar(name))
+
         def incref(self, typ, val):
             """Whoever calls holds it."""
 
@@ -138,10 +159,32 @@ if _KNOWN:
         def lowering_class(self):
             return _Lower
 
+    class _Types:
+        """A typing context that finds once what a function is for types of arguments.
+
+        Numba tries all that the function may be, of which operators have many, at each
+        place where it is called.
+        """
+
+        def __init__(self, context):
+            self._context = context
+
+        def __getattr__(self, name):
+            return getattr(self._context, name)
+
+        def resolve_function_type(self, func, args, kws):
+            """The signature; what is refused is tried again, for the error."""
+            call = func, tuple(args), tuple(dict(kws).items())
+            found = _SIGNATURES.get(call)
+            if found is None:
+                found = self._context.resolve_function_type(func, args, kws)
+                _SIGNATURES[call] = found
+            return found
+
     class _Compiler(Compiler):
         def __init__(self, typingctx, targetctx, library, *rest):
             library = _Library(targetctx.codegen(), "left to its callers")
-            super().__init__(typingctx, targetctx, library, *rest)
+            super().__init__(_Types(typingctx), targetctx, library, *rest)
 
         def define_pipelines(self):
             (whole,) = super().define_pipelines()
