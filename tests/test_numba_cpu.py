@@ -14,7 +14,7 @@ import bed
 from bed.engines import numba_cpu
 from bed.engines._constants import constants
 from bed.engines.numba_cpu import _compile
-from bed.engines.numba_cpu._compile import ALONE, NARROW, WIDE
+from bed.engines.numba_cpu._compile import ALONE, NARROW, WIDE, kernel
 from bed.engines.numba_cpu._load import load_tridiagonal
 from bed.engines.numba_cpu._memory import free
 from bed.engines.numba_cpu._store import judge, store_status
@@ -26,6 +26,7 @@ from bed.engines.numba_cpu.back_transform import (
     back_transform,
     multiply,
 )
+from bed.engines.numba_cpu.eigh import _iterate, set_identity
 from bed.engines.numba_cpu.qr_iteration import _rotate_rows, qr_iteration
 from bed.engines.numba_cpu.tridiagonalize import (
     _multiply,
@@ -98,7 +99,7 @@ def test_neighbours_change_no_bit(rng, dtype, kind):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 48])
 def test_batches_around_a_block_have_the_same_bits(rng, dtype, n):
     lanes = _lanes(dtype)
     a = random_hermitian(rng, (2 * lanes + 1, n, n), dtype)
@@ -116,16 +117,17 @@ def test_batches_around_a_block_have_the_same_bits(rng, dtype, n):
 # --- compiled code ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [2, 3])
-def test_iteration_that_cannot_converge_says_so(n):
+@pytest.mark.parametrize("n, columns", [(2, 0), (3, 0), (48, 0), (48, 2)])
+def test_iteration_that_cannot_converge_says_so(n, columns):
     """A coupling that is not a number never becomes negligible, and stays alone."""
 
     @njit
-    def iterate(d, e, status, const):
+    def iterate(d, e, columns, status, const):
         n = d.shape[1]
         work, memory = workspace(n, d, d, 32)
         load_tridiagonal(as_rows(d), as_rows(e), n, 0, len(d), work)
-        qr_iteration(work.d, work.e, n, work.z, len(d) - 3, n, work.half, work.s, const)
+        set_identity(work.z, n, columns, const)
+        _iterate(n, work.z, columns, 0, work, const)
         finite = work.d[0] == work.d[0]
         judge(work.d, work.e, n, finite | ~finite, work.code, const)
         store_status(work, 0, len(d), as_rows(status))
@@ -134,7 +136,7 @@ def test_iteration_that_cannot_converge_says_so(n):
     d, e = np.ones((3, n)), np.full((3, n - 1), 0.5)
     e[1] = np.nan
     status = np.full(3, -1, "i4")
-    iterate(d, e, status, constants(d.dtype))
+    iterate(d, e, columns, status, constants(d.dtype))
     codes = bed.Status.OK, bed.Status.NO_CONVERGENCE, bed.Status.OK
     assert status.tolist() == list(map(int, codes))
 
@@ -153,6 +155,11 @@ def test_small_terms_that_are_alike_are_not_lost_beside_a_large_one(dtype):
 def _inner_loops():
     """Compile the inner loops here: code that comes from the disk cannot be read."""
 
+    @kernel
+    def iterate(work, z, const):
+        d, e, half, s, shifts = work.d, work.e, work.half, work.s, work.ahead[0]
+        qr_iteration(d, e, 1, z, 1, 1, half, s, shifts, True, const)
+
     @njit
     def compile_them(a, d, const):
         n = a.shape[1]
@@ -167,12 +174,12 @@ def _inner_loops():
         back_transform(few.matrix, n, n, few.tau, const)
         multiply(work.matrix, work.z, work.matrix, n, n, work.tau, const)
         multiply(few.matrix, few.z, few.matrix, n, n, few.tau, const)
-        qr_iteration(work.d, work.e, n, work.z, n, n, work.half, work.s, const)
-        qr_iteration(few.d, few.e, n, few.z, n, n, few.half, few.s, const)
+        iterate(work, work.z, const)
+        iterate(few, few.z, const)
         reduce_block(one.matrix, n, n, one.d, one.e, one.tau, one.scratch, const)
         back_transform(one.matrix, n, n, one.tau, const)
         multiply(one.matrix, one.z, one.matrix, n, n, one.tau, const)
-        qr_iteration(one.d, one.e, n, one.rotated, n, n, one.half, one.s, const)
+        iterate(one, one.rotated, const)
         free(memory)
         free(memory_of_few)
         free(memory_of_one)

@@ -43,6 +43,7 @@ class Workspace(NamedTuple):
     code: VectorArray  # (1,)
     half: VectorArray  # (2, n) vectors
     s: VectorArray
+    ahead: VectorArray  # (3, n)
     p_at: int  # the first vector of p
     d_at: int
     e_at: int
@@ -146,7 +147,8 @@ def _builder(a, w, width, has_rows):
         q = p + line
         r = q + line
         d = r + line
-        e, order, half, s, code = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
+        e, order, half, s, ahead = d + n, d + 2 * n, d + 3 * n, d + 5 * n, d + 7 * n
+        code = ahead + 3 * n
         rows = (code + neighbours) // neighbours * neighbours
         tile = rows + beside * row * planes
         source = tile + side
@@ -185,6 +187,7 @@ def _builder(a, w, width, has_rows):
             code=as_vectors(m, code * lanes, (1,), lanes),
             half=as_vectors(m, half * lanes, (2, n), lanes),
             s=as_vectors(m, s * lanes, (2, n), lanes),
+            ahead=as_vectors(m, ahead * lanes, (3, n), lanes),
             p_at=p,
             d_at=d,
             e_at=e,

@@ -12,6 +12,7 @@ from ._compile import by_type, inline, kernel
 from ._complex import ComplexVector
 from ._entries import Entries, inputs, outputs
 from ._load import load_matrices, scale
+from ._simd import select
 from ._store import (
     fill_lost,
     judge,
@@ -73,6 +74,9 @@ def prepared(batch, n, dtype, uplo, eigenvectors):
 # along a row take longer.
 ALONE_FROM = 24
 
+# Where it pays to find the eigenvalues first, for shifts.
+KNOWN_FROM = 48
+
 NO_VECTORS = {kind: np.empty((0, 0, 0), kind) for kind in "fdFD"}
 
 
@@ -117,14 +121,45 @@ def diagonalize(
         Mask of the lanes without a result.
     """
     first, second, finite = scaling
-    qr_iteration(work.d, work.e, n, rotated, columns, reach, work.half, work.s, const)
-    sort(work.d, work.order, n)
+    _iterate(n, rotated, columns, reach, work, const)
     unscale(work.d, n, first, second)
     lost = judge(work.d, work.e, n, finite, work.code, const)
     store_status(work, start, count, status)
     fill_lost(work.t, 1, n, lost)
     store_rows(work, work.d_at, n, start, count, w)
     return lost
+
+
+@inline
+def _iterate(n, rotated, columns, reach, work, const):
+    """Sorted eigenvalues to `work.d`, and where they came from to `work.order`.
+
+    Of large matrices the eigenvalues are found first, in a fraction of the time. With
+    them for shifts, eigenvectors take about three fifths of the rotations. They are
+    also what is returned, and so the same with and without eigenvectors.
+    """
+    half, s, order = work.half, work.s, work.order
+    known = columns > 0 and n >= KNOWN_FROM
+    eigenvalues, left, shifts = work.ahead[0], work.ahead[1], work.ahead[2]
+    d, e, now = work.d, work.e, columns
+    if known:
+        for i in range(n):
+            eigenvalues[i], left[i] = d[i], e[i]
+        d, e, now = eigenvalues, left, 0
+    # Functions that are called at one place become a part of this one, which saves a
+    # twentieth of the time at n = 2.
+    for run in range(2 if known else 1):
+        qr_iteration(d, e, n, rotated, now, reach, half, s, shifts, run > 0, const)
+        if known and run == 0:
+            for i in range(n):
+                shifts[i] = d[i]
+        sort(d, order, n)
+        d, e, now = work.d, work.e, columns
+    if known:
+        for i in range(n):
+            d[i] = eigenvalues[i]
+        for i in range(n - 1):
+            e[i] = select(left[i] == const.zero, e[i], left[i])
 
 
 @inline

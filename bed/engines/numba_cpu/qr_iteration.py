@@ -19,9 +19,16 @@ from ._simd import any_lane, fill, fma, maximum, select, sqrt
 # allows 30 as well.
 SWEEPS_PER_EIGENVALUE = 30
 
+# With known shifts, so many times larger entries are negligible: most of what one sweep
+# leaves is below, and residuals are as without.
+NEGLIGIBLE_IF_KNOWN = 8
+
+# Up to so many eps an off-diagonal entry may be what rounding has left.
+NOISE = 64
+
 
 @kernel
-def qr_iteration(d, e, n, z, columns, reach, half, s, const):
+def qr_iteration(d, e, n, z, columns, reach, half, s, shifts, known, const):
     """Diagonalise T in place.
 
     Parameters
@@ -41,38 +48,69 @@ def qr_iteration(d, e, n, z, columns, reach, half, s, const):
     half, s : (2, n)
         Scratch for the rotations of two sweeps: the tangents of half of their angles,
         and the sines.
+    shifts : (n,)
+        What `d` returned before from the same T; not read if `known` is false.
+    known : bool
+        Whether to begin with these for shifts, see `_known_shift`.
     """
-    _sweep_until_pairs(d, e, n, z, columns, reach, half, s, const)
+    _sweep_until_pairs(d, e, n, z, columns, reach, half, s, shifts, known, const)
     _solve_pairs(d, e, n, z, columns, const)
 
 
 @kernel
-def _sweep_until_pairs(d, e, n, z, columns, reach, half, s, const):
+def _sweep_until_pairs(d, e, n, z, columns, reach, half, s, shifts, known, const):
     """Sweep until no block has more than two rows, or give up."""
+    eps = const.eps * NEGLIGIBLE_IF_KNOWN if known else const.eps
+    tried = fill(d[0], -1)  # the last row of the block that was swept before
     for done in range(0, SWEEPS_PER_EIGENVALUE * n, 2):
-        lo, corner, end = _active(d, e, n - 1, const)
+        last, end = n - 1, 0
+        for k in range(2):
+            lo, hi, corner, last = _active(d, e, last, eps, const)
+            if k == 0:
+                end = last
+            if last > 0:
+                shift = _wilkinson_shift(corner, const)
+                if known:
+                    fresh = hi != tried
+                    shift = _known_shift(shifts, shift, hi, fresh, corner, last, const)
+                    tried = hi
+                _sweep(d, e, lo, shift, last, columns, half[k], s[k], const)
+            for i in range(last, end):
+                half[k, i], s[k, i] = const.zero, const.zero
         if end == 0:
             return
-        _sweep(d, e, lo, corner, end, columns, half[0], s[0], const)
-        lo, corner, second_end = _active(d, e, end, const)
-        if second_end > 0:
-            _sweep(d, e, lo, corner, second_end, columns, half[1], s[1], const)
-        for i in range(second_end, end):
-            half[1, i], s[1, i] = const.zero, const.zero
         _rotate_rows(z, columns, reach + done, half, s, end)
-        if second_end == 0:
+        if last == 0:
             return
-    _active(d, e, n - 1, const)
+    _active(d, e, n - 1, eps, const)
 
 
 @inline
-def _active(d, e, end, const):
+def _known_shift(shifts, shift, hi, fresh, corner, last, const):
+    """The eigenvalue that row `hi` had in the end, or `shift`, the Wilkinson shift.
+
+    With an eigenvalue one sweep should split it off, where others take two (Greenbaum
+    and Dongarra, Experiments with QR/QL methods for the symmetric tridiagonal
+    eigenproblem, LAPACK working note 17, 1989). Rounding may get in the way, so it is
+    tried once; and of a block that is rounding as a whole, in a matrix without full
+    rank, it says nothing.
+    """
+    _, between, _ = corner
+    fresh = fresh & (abs(between) > const.eps * NOISE)
+    for i in range(2, last + 1):
+        shift = select(fresh & (hi == i), shifts[i], shift)
+    return shift
+
+
+@inline
+def _active(d, e, end, eps, const):
     """The rows that have to be worked on, and zero for what is negligible in `e`.
 
     Returns
     -------
-    lo
-        In each lane the first row of the lowest block of three rows or more, or −1.
+    lo, hi
+        In each lane the first and the last row of the lowest block of three rows or
+        more, or −1.
     corner
         The last two diagonal entries of that block, and the entry between them.
     end : int
@@ -80,6 +118,7 @@ def _active(d, e, end, const):
     """
     first = fill(d[0], 0)  # of the block that row i belongs to
     lo, last = first - 1, 0
+    hi = lo
     above, between, below = first, first, first
     alone = first == const.zero  # whether a block begins with row i
     d_i = d[0]
@@ -87,14 +126,12 @@ def _active(d, e, end, const):
         d_next, e_i = d[i + 1], e[i]
         size = abs(e_i)
         # A NaN is not negligible.
-        negligible = (size <= const.eps * (abs(d_i) + abs(d_next))) | (
-            size < const.floor
-        )
+        negligible = (size <= eps * (abs(d_i) + abs(d_next))) | (size < const.floor)
         e_i = select(negligible, const.zero, e_i)
         e[i] = e_i
         short = negligible | alone  # no more than two rows, up to here
         alone = negligible
-        lo = select(short, lo, first)
+        lo, hi = select(short, lo, first), select(short, hi, i + 1)
         if any_lane(~short):
             last = i + 1
         above = select(short, above, d_i)
@@ -102,60 +139,57 @@ def _active(d, e, end, const):
         below = select(short, below, d_next)
         first = select(negligible, i + 1, first)
         d_i = d_next
-    return lo, (above, between, below), last
+    return lo, hi, (above, between, below), last
 
 
 @kernel
-def _sweep(d, e, lo, corner, end, columns, half, s, const):
+def _sweep(d, e, lo, shift, end, columns, half, s, const):
     """Chase one bulge from row `lo` down in each lane, and note the rotations.
 
-    For no columns they are not noted.
+    For no columns they are not noted. A rotation is that of
+    `bed.engines.scalar.rotations.givens`, but the identity wherever f is zero, and with
+    c ≥ 0, where r has the sign of g. The next row does not wait for its square root:
+    all that it needs at once follows from r², as in the variant of Pal, Walker and
+    Kahan (Parlett, The Symmetric Eigenvalue Problem, section 8.15).
     """
-    above, between, below = corner
-    shift = _wilkinson_shift(above, between, below, const)
     zero = fill(d[0], 0)
-    cosine, sine, p, g = zero + 1, zero, zero, zero
+    cosine, sine, sine_square, p, g = zero + 1, zero, zero, zero, zero
     for i in range(end):
         d_i, e_i = d[i], e[i]
         start = lo == i
         before = g
         g = select(start, d_i - shift, g)
         sine = select(start, const.one, sine)
-        f = sine * e_i
-        b = cosine * e_i
-        cosine, sine, r = _givens(g, f, const)
+        sine_square = select(start, const.one, sine_square)
+        f, b = sine * e_i, cosine * e_i
+        f_square = sine_square * (e_i * e_i)
+        square = fma(g, g, f_square)
+        idle = (f_square == const.zero) | (square < const.tiny)
+        inverse = const.one / square
+        top = d_i - p
+        t = fma(d[i + 1] - top, f, g * (b + b)) * inverse
+        p = select(idle, const.zero, f * t)
+        d[i] = top + p
+        sine_square = select(idle, const.zero, f * f * inverse)
+        # Not 1/√r², which has one rounding less: divisions are the slowest part.
+        root = sqrt(inverse)
+        negative = g < const.zero
+        cosine = select(idle, const.one, abs(g) * root)
+        sine = select(idle, const.zero, select(negative, -f, f) * root)
+        r = select(idle, g, select(negative, -square, square) * root)
         if columns > 0:
             half[i], s[i] = sine / (const.one + cosine), sine
         if i > 0:
             e[i - 1] = select(start, before, r)
-        g = d_i - p
-        t = fma(d[i + 1] - g, sine, const.two * (cosine * b))
-        p = sine * t
-        d[i] = g + p
-        g = fma(cosine, t, -b)
+        g = select(idle, b, fma(g, t, -b))
     d[end] = d[end] - p
     e[end - 1] = g
 
 
 @inline
-def _givens(g, f, const):
-    """As `bed.engines.scalar.rotations.givens`, but the identity wherever f is zero.
-
-    And with c ≥ 0, where r has the sign of g: the angle is a right one at most.
-    """
-    square = fma(f, f, g * g)
-    idle = (f == const.zero) | (square < const.tiny)
-    # One division instead of two, for one more rounding: they are the slowest part.
-    inverse = const.one / sqrt(square)
-    negative = g < const.zero
-    cosine = select(idle, const.one, abs(g) * inverse)
-    sine = select(idle, const.zero, select(negative, -f, f) * inverse)
-    return cosine, sine, select(idle, g, select(negative, -square, square) * inverse)
-
-
-@inline
-def _wilkinson_shift(a, b, c, const):
+def _wilkinson_shift(corner, const):
     """As `bed.engines.scalar.shifts.wilkinson_shift`; NaN where a = c and b = 0."""
+    a, b, c = corner
     delta = (a - c) * const.half
     step = b * (b / (abs(delta) + sqrt(fma(delta, delta, b * b))))
     return select(delta >= const.zero, c - step, c + step)
