@@ -148,6 +148,22 @@ def test_hard_tridiagonal_matrices(n, dtype):
     assert_same_bits(values, w)
 
 
+@pytest.mark.parametrize(
+    "dtype, digits", [("f4", 20), ("f4", 37), ("f8", 150), ("f8", 300)]
+)
+def test_rotations_do_not_stretch_where_squares_vanish(rng, dtype, digits):
+    """A sine may be large where the squares of both entries are no numbers any more."""
+    batch, n = 500, 50
+    d, e = rng.choice([-1, 1], (2, batch, n)) * 10.0 ** -rng.uniform(
+        0, digits, (2, batch, n)
+    )
+    d, e = d.astype(dtype), e[:, 1:].astype(dtype)
+    w, v, status = eigh_tridiagonal(d, e)
+    assert not status.any()
+    a = np.stack([tridiagonal(*pair) for pair in zip(d, e, strict=True)])
+    assert_eigh(a, w, v)
+
+
 def test_toeplitz_eigenvalues_in_closed_form():
     n = 50
     w, _, _ = eigh_tridiagonal(np.full((1, n), 2.0), np.full((1, n - 1), -1.0))

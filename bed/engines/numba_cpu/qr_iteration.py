@@ -162,15 +162,15 @@ def _sweep(d, e, lo, shift, end, columns, half, s, const):
         sine = select(start, const.one, sine)
         sine_square = select(start, const.one, sine_square)
         f, b = sine * e_i, cosine * e_i
-        f_square = sine_square * (e_i * e_i)
-        square = fma(g, g, f_square)
-        idle = (f_square == const.zero) | (square < const.tiny)
+        square = fma(g, g, sine_square * (e_i * e_i))
+        idle = (f == const.zero) | (square < const.tiny)
         inverse = const.one / square
         top = d_i - p
         t = fma(d[i + 1] - top, f, g * (b + b)) * inverse
         p = select(idle, const.zero, f * t)
         d[i] = top + p
-        sine_square = select(idle, const.zero, f * f * inverse)
+        # Not f²/r²: f² may vanish where the sine is large.
+        sine_square = select(idle, const.zero, f * inverse * f)
         # Not 1/√r², which has one rounding less: divisions are the slowest part.
         root = sqrt(inverse)
         negative = g < const.zero
