@@ -104,6 +104,7 @@ def test_zoo(rng, n, dtype):
     assert_eigh(a, w, v, exact, names=[member.name for member in members])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [ALONE_FROM, 41])
 def test_bits_of_the_stages(rng, taken, n, dtype):

@@ -244,6 +244,7 @@ def test_ndarray_subclasses_come_back_as_from_numpy(rng):
 BAD = [np.nan, np.inf, -np.inf]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
 def test_bad_matrices_are_flagged_and_neighbours_untouched(driver, rng, dtype, n):

@@ -36,7 +36,7 @@ def _counts(n):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 16, 24, 33, 64])
 def test_zoo(driver, rng, n, dtype):

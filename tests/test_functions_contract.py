@@ -49,7 +49,7 @@ def steady_driver(request):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "n", [*SIZES, *(pytest.param(n, marks=pytest.mark.slow) for n in MORE_SIZES)]
@@ -112,7 +112,7 @@ def test_only_the_triangle_that_is_read_counts(driver, rng, dtype):
     assert_same_bits(call(driver, "spectral", half, "L", SQRT), expected)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 6, 20])
 def test_floor(driver, rng, n, dtype):
@@ -155,6 +155,7 @@ def _guarded(driver, shape, dtype, guard=64):
     return memory, memory[guard:-guard].reshape(shape)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_engine_fills_what_it_is_given(driver, rng, dtype, kept, batch=37):
@@ -210,7 +211,7 @@ def _by_columns(x):
     return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_strides_do_not_matter(driver, rng, dtype):
     n, batch = 21, 5

@@ -47,6 +47,7 @@ def errors(a, b, w, v, uplo="L"):
     return Errors(float(residual.max()) / unit, float(gram.max()) / unit)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13, 16, 33, 64])
 def test_residual_and_orthogonality(rng, driver, dtype, n):

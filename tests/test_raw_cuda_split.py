@@ -42,7 +42,7 @@ TOPS = {4: (-146, 0, 126), 8: (-1071, 0, 1022)}
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("n, dtype", SIZES)
 def test_the_zoo(rng, n, dtype, uplo):
