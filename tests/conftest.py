@@ -42,6 +42,9 @@ COMPILING = {
 # Of what is slow there, one in so many is in a run with --draw.
 COMPILING_SHARE = 3
 
+# Of what the emulator runs, half as many cases are in the everyday run as of the rest.
+EMULATED_STEP = 2
+
 # Engines that take seconds here for large matrices, and the size from which on all but
 # one are left to a run of everything.
 SLOW_ENGINES = {"reference", emulated.ENGINE.name}
@@ -72,13 +75,16 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("gpu")
         if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        elif item.get_closest_marker("slow"):
-            continue
-        elif sweep := item.get_closest_marker("sweep"):
-            sweeps[item.function, sweep.args[0]].append(item)
-        elif item.path.stem in COMPILING:
-            sweeps[item.path, COMPILING[item.path.stem]].append(item)
-    for (_, step), cases in sweeps.items():
+        elif not item.get_closest_marker("slow"):
+            sweep = item.get_closest_marker("sweep")
+            step = sweep.args[0] if sweep else COMPILING.get(item.path.stem, 1)
+            of = (
+                item.function if sweep or item.path.stem not in COMPILING else item.path
+            )
+            is_emulated = emulated.ENGINE.name in engines
+            step *= EMULATED_STEP if is_emulated else 1
+            sweeps[of, is_emulated, step].append(item)
+    for (*_, step), cases in sweeps.items():
         for item in _all_but_one_in(step, cases):
             item.add_marker("slow")
     if config.getoption("draw"):

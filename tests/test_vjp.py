@@ -281,11 +281,15 @@ def test_power_iteration_is_the_derivative_of_power_iteration(rng):
 
 @pytest.mark.parametrize("condition", [1e2, 1e8, 1e16])
 def test_errors_on_covariances(rng, condition):
-    """The orders of magnitude of the table in `bed._derivative.gaps`."""
+    """The orders of magnitude of the table in `bed._derivative.gaps`.
+
+    Of few matrices: a single one decides the mean, above 1e-14 in one of 60 seeds, and
+    up to 2.9e-14 in 120 of them.
+    """
     found = errors(rng, condition, matrices=5)
     for spectrum in ("geometric", "even"):
-        assert found[spectrum]["exact"] <= 1e-14
-        assert found[spectrum]["pade"] <= 1e-14
+        assert found[spectrum]["exact"] <= 1e-13
+        assert found[spectrum]["pade"] <= 1e-13
     assert found["close pairs"]["exact"] <= 10 * condition * np.finfo("f8").eps
     worst = {1e2: 1e-2, 1e8: 1e-10, 1e16: 1e-14}[condition]
     assert found["geometric"]["taylor"] <= worst
