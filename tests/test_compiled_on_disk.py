@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import itertools
 import os
 import pickle
 import subprocess
@@ -11,12 +12,13 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from numba import config
+from numba import config, types
+from numba.core.bytecode import FunctionIdentity
 
 import bed
 from bed.__main__ import main
-from bed.engines.numba_cpu import _cache
-from bed.engines.numba_cpu._compile import NARROW
+from bed.engines.numba_cpu import _cache, _entries
+from bed.engines.numba_cpu._compile import NARROW, kernel
 
 SOURCE = "def double(x):\n    return x + x\n"
 ADVICE = "NUMBA_CACHE_DIR"
@@ -287,3 +289,31 @@ def test_the_command_where_nothing_is_kept(monkeypatch, capsys):
     monkeypatch.setattr(_cache, "FunctionCache", None)
     assert main(["cache"]) == 0
     assert "can keep no code" in capsys.readouterr().out
+
+
+def test_symbols_are_not_those_of_another_process(monkeypatch):
+    """From disk come functions that were each the first in a process of its own."""
+
+    def compiled(value):
+        monkeypatch.setattr(FunctionIdentity, "_unique_ids", itertools.count(10**9))
+
+        @kernel
+        def inner(x):
+            return x + value
+
+        def build(width):
+            return lambda start, stop, x: inner(start)
+
+        entries = _entries.Entries("x", build, lambda *_: (types.intp,))
+        found = [entries.compile(np.dtype("f4"), width) for width in (16, 128)]
+        assert [function(value, 0, 0) for function in found] == 2 * [2 * value]
+        return {
+            overload.fndesc.mangled_name
+            for function in (*found, inner)
+            for overload in function.overloads.values()
+        }
+
+    monkeypatch.setattr(_entries, "keep_on_disk", lambda dispatcher, name: None)
+    first, second = compiled(1), compiled(2)
+    assert len(first) == len(second) == 3
+    assert len(first & second) == 2  # the entries, which are told by name and width

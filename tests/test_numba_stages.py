@@ -164,6 +164,30 @@ def test_rotations_do_not_stretch_where_squares_vanish(rng, dtype, digits):
     assert_eigh(a, w, v)
 
 
+# Found by climbing: their eigenvectors lost half of what is promised, and more, while a
+# rotation's shears did not belong to one angle.
+STRETCHED = [
+    (
+        "f4",
+        [1.3155e-3, 2.1466e-3, -6.2968e-3, -4.0203e-3],
+        [3.7517e-5, 0.78058, 0.026126],
+    ),
+    ("f4", [0.01728298, -0.01632387, -0.00255044], [0.98478562, 0.02617889]),
+    ("f8", [0.00821431, -0.00038489, -6.69478e-06], [-0.23077551, -0.01607926]),
+]
+
+
+@pytest.mark.parametrize("dtype, d, e", STRETCHED)
+def test_rotations_are_of_one_angle(rng, dtype, d, e):
+    n, factors = len(d), 1 + 1e-6 * rng.random((20_000, 1))
+    d, e = (factors * d).astype(dtype), (factors * e).astype(dtype)
+    w, v, _ = eigh_tridiagonal(d, e)
+    a = np.stack([tridiagonal(*pair) for pair in zip(d, e, strict=True)]).astype("f8")
+    size, v = np.linalg.norm(a, 2, axis=(1, 2)), v.astype("f8")
+    residual = np.linalg.norm(a @ v - v * w[:, None], 2, axis=(1, 2)) / size
+    assert residual.max() <= 5 * n * np.finfo(dtype).eps
+
+
 def test_toeplitz_eigenvalues_in_closed_form():
     n = 50
     w, _, _ = eigh_tridiagonal(np.full((1, n), 2.0), np.full((1, n - 1), -1.0))

@@ -13,11 +13,14 @@ This takes Numba's private classes, which are the same from 0.60 on; `PIPELINE` 
 empty, and functions are compiled as Numba does, if there are others.
 """
 
+import secrets
+
 from llvmlite.binding import Linkage
 from numba import types
 from numba.core import cgutils, ir
 
 try:
+    from numba.core.bytecode import FunctionIdentity
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
     from numba.core.compiler_machinery import PassManager, register_pass
@@ -39,9 +42,11 @@ try:
         NativeLowering: ("lowering_class",),
     }
     _OF_LIBRARIES = {"_final_module", "_linking_libraries"}
-    _KNOWN = all(
-        hasattr(x, member) for x, members in _MEMBERS.items() for member in members
-    ) and _OF_LIBRARIES <= {*JITCodeLibrary.__init__.__code__.co_names}
+    _KNOWN = (
+        all(hasattr(x, member) for x, members in _MEMBERS.items() for member in members)
+        and _OF_LIBRARIES <= {*JITCodeLibrary.__init__.__code__.co_names}
+        and "unique_id" in FunctionIdentity.from_function.__code__.co_names
+    )
 except ImportError:  # of Numba's insides, no version promises anything
     _KNOWN = False
 
@@ -187,6 +192,10 @@ if _KNOWN:
             super().__init__(_Types(typingctx), targetctx, library, *rest)
 
         def define_pipelines(self):
+            # Numba counts functions in a process, and from disk come those of several:
+            # two that differ in what they close over would have one symbol, and the one
+            # that is loaded first would be run for both.
+            self.state.func_id.unique_id = secrets.randbits(62)
             (whole,) = super().define_pipelines()
             needed = PassManager("inside")
             for each, text in whole.passes:

@@ -73,7 +73,10 @@ class Entries:
         real = getattr(given, "underlying_float", given)
         signature = (types.intp, types.intp, *self._signature(given, real))
         options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-        dispatcher = njit(**options)(self._build(width))
+        function = self._build(width)
+        # Its symbol has this name and the types, which are those of other widths, too.
+        function.__qualname__ = f"{function.__name__}_of_{width}_bytes"
+        dispatcher = njit(**options)(function)
         keep_on_disk(dispatcher, f"{self.name}, {width} bytes")
         what = f"{self.name} for {dtype}"
         with _alone(what), _without_collections(), _told(what):

@@ -171,14 +171,18 @@ def _sweep(d, e, lo, shift, end, columns, half, s, const):
         d[i] = top + p
         # Not f²/r²: f² may vanish where the sine is large.
         sine_square = select(idle, const.zero, f * inverse * f)
-        # Not 1/√r², which has one rounding less: divisions are the slowest part.
+        # One rounding more than in 1/√r², and no second division.
         root = sqrt(inverse)
         negative = g < const.zero
         cosine = select(idle, const.one, abs(g) * root)
         sine = select(idle, const.zero, select(negative, -f, f) * root)
         r = select(idle, g, select(negative, -square, square) * root)
         if columns > 0:
-            half[i], s[i] = sine / (const.one + cosine), sine
+            tangent = sine / (const.one + cosine)
+            # Shears by what is not of one angle would stretch: the sine gets that of
+            # the tangent, to first order in the rounding of c² + s² = 1.
+            excess = fma(sine, sine, fma(cosine, cosine, -const.one))
+            half[i], s[i] = tangent, fma(-const.half * tangent, excess, sine)
         if i > 0:
             e[i - 1] = select(start, before, r)
         g = select(idle, b, fma(g, t, -b))
