@@ -73,6 +73,10 @@ def warmup(
     """
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {device!r}")
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"n must be an integer, got {n!r}; see dtype=") from None
     if n < 0:
         raise ValueError(f"n must not be negative, got {n}")
     if device == "cuda" and (problem := no_gpu()):
@@ -81,8 +85,8 @@ def warmup(
         dtype = DTYPES
     given = dtype if isinstance(dtype, tuple | list) else (dtype,)
     dtypes = list(dict.fromkeys(map(_computed, given)))
-    n, functions = operator.index(n), bool(functions)  # as text they are read again
-    options: dict[str, Any] = {"n": n, "driver": driver, "functions": functions}
+    # As text, which helpers read again.
+    options: dict[str, Any] = {"n": n, "driver": driver, "functions": bool(functions)}
     first = 0 if _nothing_compiled(dtypes, device, n, driver) else 1
     begun = time.perf_counter()
     for each in dtypes[:first]:

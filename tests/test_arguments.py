@@ -52,6 +52,11 @@ def test_no_array_at_all(a):
         bed.eigh(a)
 
 
+def test_matrices_of_several_sizes():
+    with pytest.raises(ValueError, match="eigh_list takes matrices of several"):
+        bed.eigh([EYE, np.eye(3)])
+
+
 def test_masked_entries():
     a = np.ma.masked_array(EYE, mask=False)
     assert bed.eigvalsh(a).tolist() == [1, 1]
@@ -102,6 +107,8 @@ def test_warmup():
         bed.warmup(2, device="gpu")
     with pytest.raises(ValueError, match="n must not be negative, got -1"):
         bed.warmup(-1)
+    with pytest.raises(TypeError, match="n must be an integer, got 'f4'; see dtype="):
+        bed.warmup("f4")
 
 
 def test_an_engine_that_does_not_start_says_so(monkeypatch):

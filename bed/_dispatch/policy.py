@@ -119,7 +119,9 @@ def choose(
                 f"this one is in {device} memory"
             )
         if not engine.takes(n):
-            raise ValueError(f"driver={driver!r} takes n ≤ {engine.max_n}, got n = {n}")
+            raise ValueError(
+                f"driver={driver!r} takes n <= {engine.max_n}, got n = {n}"
+            )
         return Choice(engine, "asked for by driver=", "")
     name, reason, measured = _decide(n, dtype, device, eigenvectors)
     engine = known(name)

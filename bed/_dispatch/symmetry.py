@@ -64,7 +64,7 @@ def raise_on_asymmetry(
     if not bad:
         return
     raise error(
-        f"{len(bad)} of {len(a)} {what} are not Hermitian; largest |A - Aᴴ| over "
+        f"{len(bad)} of {len(a)} {what} are not Hermitian; largest |A - A^H| over "
         f"largest |A| ({allowed:.2g} is allowed): "
         + name_failures(bad, lambda index: f"{relative[index]:.2g}")
     )

@@ -88,7 +88,14 @@ def _receive_numpy(a) -> Received:
     if type(a) is np.ndarray:
         return Received(a, repeats=True)
     if not isinstance(a, np.ndarray):
-        array = np.asarray(a)
+        try:
+            array = np.asarray(a)
+        except ValueError as error:
+            if not isinstance(a, list | tuple):
+                raise
+            raise ValueError(
+                f"{error} (bed.eigh_list takes matrices of several sizes)"
+            ) from error
         if array.dtype == object and array.ndim == 0:
             raise np.linalg.LinAlgError(
                 f"expected an array of square matrices, got {describe(a)}: to NumPy an "
