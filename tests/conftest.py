@@ -25,25 +25,25 @@ register(emulated.ENGINE)
 # Where nearly every test compiles a program of its own, which takes most of its time:
 # all of these tests but one in so many are slow, as of a sweep.
 COMPILING = {
-    "test_autograd_jax": 5,
-    "test_cases_gradients": 4,
-    "test_extremal_gradients": 4,
-    "test_funm_jax": 5,
+    "test_autograd_jax": 7,
+    "test_cases_gradients": 5,
+    "test_extremal_gradients": 5,
+    "test_funm_jax": 7,
     "test_generalized_gradients": 3,
     "test_generalized_jax": 3,
-    "test_gradient_options": 4,
-    "test_jax_modes": 4,
+    "test_gradient_options": 6,
+    "test_jax_modes": 6,
     "test_jax_programs": 3,
-    "test_matfun_derivatives": 4,
-    "test_matfun_jax": 5,
-    "test_vjp": 4,
+    "test_matfun_derivatives": 6,
+    "test_matfun_jax": 7,
+    "test_vjp": 6,
 }
 
 # Of what is slow there, one in so many is in a run with --draw.
 COMPILING_SHARE = 3
 
-# Of what the emulator runs, half as many cases are in the everyday run as of the rest.
-EMULATED_STEP = 2
+# Of what the emulator runs, the everyday run has a third as many cases as of the rest.
+EMULATED_STEP = 3
 
 # Engines that take seconds here for large matrices, and the size from which on all but
 # one are left to a run of everything.

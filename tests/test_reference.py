@@ -273,7 +273,8 @@ def test_operations_against_the_table(rng, n, block):
     assert 0 < stats.back_transform < stats.table_back_transform()
     share = stats.iterations / (2 * n)  # the table is for 2n iterations
     assert stats.rotations == sum(size - 1 for size in stats.active_sizes)
-    assert min(stats.active_sizes) == 3, "two rows need no iteration"
+    # Of the last rows several may part at once.
+    assert min(stats.active_sizes) >= 3, "two rows need no iteration"
     assert 0 <= stats.closed_forms <= n  # none, if the last rows part all at once
     assert stats.qr_values == pytest.approx(stats.table_qr_values() * share)
     assert stats.qr_vectors == 4 * n * stats.rotations
