@@ -76,11 +76,11 @@ def pytest_collection_modifyitems(config, items):
         if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
         elif not item.get_closest_marker("slow"):
-            sweep = item.get_closest_marker("sweep")
-            step = sweep.args[0] if sweep else COMPILING.get(item.path.stem, 1)
-            of = (
-                item.function if sweep or item.path.stem not in COMPILING else item.path
-            )
+            of, step = item.function, 1
+            if sweep := item.get_closest_marker("sweep"):
+                step = sweep.args[0]
+            elif item.path.stem in COMPILING:
+                of, step = item.path, COMPILING[item.path.stem]
             is_emulated = emulated.ENGINE.name in engines
             step *= EMULATED_STEP if is_emulated else 1
             sweeps[of, is_emulated, step].append(item)

@@ -294,8 +294,6 @@ def test_a_numba_with_other_insides_compiles_as_it_does(monkeypatch):
 WITHOUT = """
 import sys
 from numba.core import codegen
-from numba.core.errors import TypingError
-from numba.core.typing.context import BaseContext
 if sys.argv[1] == "without":
     del codegen.JITCodeLibrary
 import numpy as np, bed

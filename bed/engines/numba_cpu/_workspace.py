@@ -43,7 +43,7 @@ class Workspace(NamedTuple):
     code: VectorArray  # (1,)
     half: VectorArray  # (2, n) vectors
     s: VectorArray
-    ahead: VectorArray  # (3, n)
+    ahead: VectorArray  # (3, n), for eigenvalues that are found before eigenvectors
     p_at: int  # the first vector of p
     d_at: int
     e_at: int
