@@ -22,7 +22,9 @@ SOURCE_SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".inc"}
 
 FLAGS = (
     "-std=c++17",
-    "-O2",
+    # Most kernels run for less time than more of -O2 than this would take to compile.
+    "-O1",
+    "-fexpensive-optimizations",  # without, nothing is contracted
     "-g1",  # lines, for messages
     "-fPIC",
     "-fsigned-char",  # as on the device, whatever the host

@@ -1,9 +1,11 @@
 """Numbers of the device: what is flushed to zero, and what is only approximated."""
 
+import platform
+
 import numpy as np
 import pytest
 
-from . import Buffer, missing
+from . import Buffer, build, missing
 from .kernels import compile_file
 
 reason = missing()
@@ -16,7 +18,8 @@ DEVICES = range(4)
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["approximations<float>", "approximations<double>"]
+    generic = ("approximations", "contracted")
+    names = [f"{name}<{t}>" for name in generic for t in ("float", "double")]
     return compile_file("arithmetic.cu", names)
 
 
@@ -85,6 +88,19 @@ def test_subnormals_are_flushed_where_ptx_flushes_them(kernels, pairs, flush):
     orders = [a < b, a <= b, a > b, a >= b, a == b, a != b]
     setp = sum(order.astype(int) << i for i, order in enumerate(orders))
     np.testing.assert_array_equal(whole.array, [setp, a > 0, a != 0])
+
+
+@pytest.mark.skipif(
+    platform.machine() == "x86_64" and "-mfma" not in build._machine_flags(),
+    reason="this processor has no fused multiply-add",
+)
+@pytest.mark.parametrize("dtype, name", [("f4", "float"), ("f8", "double")])
+def test_a_product_and_a_sum_are_one_operation(kernels, dtype, name):
+    d = np.ldexp(np.arange(1, 33, dtype=dtype), {"f4": -20, "f8": -40}[dtype])
+    out = Buffer(32, dtype)
+    arguments = [Buffer.of(x) for x in (1 + d, 1 - d, np.full_like(d, -1))]
+    kernels[f"contracted<{name}>"](1, 32, 0, [*arguments, out])
+    np.testing.assert_array_equal(out.array, -(d**2))  # the product rounds to about 1
 
 
 # In units in the last place, from the correctly rounded result; None where the bound
