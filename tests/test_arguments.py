@@ -125,6 +125,12 @@ def test_an_old_name_warns_where_it_is_used(monkeypatch):
         with pytest.warns(DeprecationWarning, match="'old' is called 'lapack'") as seen:
             call(EYE, driver="old")
         assert {warning.filename for warning in seen} == {__file__}
+    monkeypatch.setattr(engines.Engine, "missing", lambda engine: "needs something")
+    with (
+        pytest.warns(DeprecationWarning),
+        pytest.raises(ImportError, match="engine 'lapack' needs something"),
+    ):
+        bed.eigh(EYE, driver="old")
 
 
 COMMANDS = {

@@ -5,6 +5,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,11 +68,12 @@ def test_bench(capsys, monkeypatch, tmp_path, extra):
     arguments += ["complex128", "--device", "cpu", "--csv", str(table)]
     assert main([*arguments, *extra]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 + 4
-    assert lines[3].split()[:3] == ["float32", "2", "20"]
-    comments, rows = table.read_text().splitlines()[:2], table.read_text().split("\n")
+    assert len(lines) == 4 + 4
+    assert "float16 is timed as float32" in lines[2]
+    assert lines[4].split()[:3] == ["float32", "2", "20"]
+    comments, rows = table.read_text().splitlines()[:3], table.read_text().split("\n")
     assert all(line.startswith("# ") for line in comments)
-    found = list(csv.DictReader(rows[2:]))
+    found = list(csv.DictReader(rows[3:]))
     assert [(row["dtype"], row["n"]) for row in found] == [
         (dtype, n) for dtype in ("float32", "complex128") for n in "25"
     ]
@@ -193,13 +195,23 @@ def test_bench_of_functions_checks_before_it_times(capsys, monkeypatch, backward
         (["--function", "absm", "--device", "cuda"], "--function is timed on the CPU"),
         (["--function", "absm", "--values-only"], "--function is timed on the CPU"),
         (["--function", "absm", "--eigen", "."], "--function is timed on the CPU"),
-        (["--function", "absm", "--driver", "none"], "none"),
+        (["--function", "absm", "--driver", "none"], "driver='none' is unknown"),
+        (["--driver", "none"], "driver='none' is unknown"),
     ],
 )
 def test_bench_refuses_options_that_would_not_count(capsys, options, said):
+    """Before it says what it times."""
     pytest.importorskip("torch")
     assert main(["bench", "--n", "2", "--batch", "3", *options]) == 2
-    assert said in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert not printed.out
+
+
+def test_bench_says_what_a_peer_needs(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["bench", "--n", "2", "--batch", "3", "--torch"]) == 2
+    assert "--torch needs torch: pip install torch" in capsys.readouterr().err
 
 
 # Which modules show a library in their examples, or cannot be imported without.

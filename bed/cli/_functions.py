@@ -15,7 +15,7 @@ from .._dispatch.dtypes import compute_dtype
 from ..engines._threads import thread_count
 from ..testing.clock import in_turns
 from ..testing.matrices import random_hermitian
-from ._table import write_table
+from ._table import on_halves, write_table
 
 # Matrices in a batch, for each size.
 BATCHES = {2: 20000, 3: 20000, 4: 20000, 8: 5000, 16: 1000, 32: 300, 64: 100}
@@ -134,7 +134,7 @@ def run(options) -> int:
         f"seed {seed}; {options.function}{power}; {what}; driver {options.driver}; "
         f"bed: {threads} threads, torch as many"
     )
-    remarks = [f"python -m bed {options.command}"]
+    remarks = [f"python -m bed {options.command}", *on_halves(options.dtype)]
     if "scipy" in peers:
         remarks.append(f"scipy: one matrix at a time, {FEW} at most, time scaled")
     show(machine, setting, *remarks, _header([*peers]))

@@ -142,13 +142,20 @@ class EigenDirect(Eigen):
         return lambda: solver(a, vectors=function == "eigh", direct=True)
 
 
+def _torch() -> list[Peer]:
+    try:
+        return [Torch()]
+    except ImportError as error:
+        raise ImportError("--torch needs torch: pip install torch") from error
+
+
 NAMES = tuple(peer.name for peer in (Numpy, Torch, TensorFlow, Eigen, EigenDirect))
 
 
 def available(options) -> tuple[list[Peer], list[str]]:
     """The peers asked for, and a sentence for each of ``--peers`` that is not here."""
     if not options.peers:
-        return [Numpy(), *([Torch()] if options.torch else [])], []
+        return [Numpy(), *(_torch() if options.torch else [])], []
 
     def eigens():
         dtypes = dict.fromkeys(compute_dtype(dtype).name for dtype in options.dtype)

@@ -52,6 +52,12 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     return heading, rows
 
 
+def on_halves(dtypes: Iterable[str]) -> list[str]:
+    """A remark, if one of these is solved in another precision."""
+    solved = "float16 is timed as float32, in which it is solved"
+    return [solved] if "float16" in dtypes else []
+
+
 def commit(folder: Path, besides: str | None = None) -> str:
     """Of the tree that a folder is in, if it is one of git, and whether it is changed.
 

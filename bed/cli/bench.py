@@ -14,7 +14,7 @@ from .._config import machine_and_versions, no_gpu
 from .._console import progress, show
 from .._dispatch.dtypes import compute_dtype
 from .._dispatch.interop import put, to_host
-from ..engines import DTYPES
+from ..engines import DTYPES, get
 from ..engines._threads import thread_count
 from ..testing.accuracy import PROMISE, Errors, measure
 from ..testing.clock import in_turns
@@ -22,7 +22,7 @@ from ..testing.matrices import random_hermitian
 from ._functions import FUNCTIONS
 from ._functions import run as run_functions
 from ._peers import NAMES, Peer, available, awaited, best_device
-from ._table import write_table
+from ._table import on_halves, write_table
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
@@ -87,7 +87,7 @@ def add_arguments(parser) -> None:
     """Options of the subcommand."""
     parser.add_argument("--n", type=_positive, nargs="+", help="sizes")
     parser.add_argument("--batch", type=_positive, nargs="+", help="by default 10000")
-    names = [*(dtype.name for dtype in DTYPES), "float16"]  # that one in float32
+    names = [*(dtype.name for dtype in DTYPES), "float16"]
     parser.add_argument("--dtype", nargs="+", choices=names)
     parser.add_argument(
         "--function", choices=FUNCTIONS, help="time a function of matrices, under torch"
@@ -113,6 +113,8 @@ def _positive(text: str) -> int:
 
 def run(options) -> int:
     """Print one line for every combination of the options."""
+    if options.driver != "auto":
+        get(options.driver)  # one that is not here is refused before the table begins
     if options.power is not None and options.function != "powm":
         raise ValueError("--power is for --function powm")
     if options.function:
@@ -137,6 +139,7 @@ def run(options) -> int:
         + ", ".join(f"{peer.name} {peer.version}".strip() for peer in peers)
     )
     remarks = [*absent, *(peer.remark for peer in peers if peer.remark)]
+    remarks += on_halves(options.dtype)
     show(machine, setting, *remarks, _header(peers))
     lines = []
     for line in _lines(np.random.default_rng(seed), device, peers, options):

@@ -286,7 +286,7 @@ def get(name: str) -> Engine:
     """
     engine = known(name)
     if missing := engine.missing():
-        raise ImportError(f"engine {name!r} {missing}; {describe()}")
+        raise ImportError(f"engine {engine.name!r} {missing}; {describe()}")
     return engine
 
 
