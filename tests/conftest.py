@@ -1,5 +1,6 @@
 """Fixtures: fresh seeds, and every engine that runs here."""
 
+import gc
 import os
 import random
 import secrets
@@ -39,10 +40,24 @@ COMPILING = {
     "test_vjp": 6,
 }
 
+# Where solvers besides `eigh` are tested, each of which takes the CPU engine seconds to
+# compile for a dtype: the everyday run has a real and a complex one, up to the seed.
+OF_TWO_DTYPES = {
+    "test_alone",
+    "test_extremal",
+    "test_functions_contract",
+    "test_functions_failures",
+    "test_generalized",
+    "test_numba_stages",
+    "test_stages",
+}
+LEFT_OUT = [{"f4", "c16"}, {"f8", "c8"}][SEED % 2]
+
 # Of what is slow there, one in so many is in a run with --draw.
 COMPILING_SHARE = 3
 
-# Of what the emulator runs, the everyday run has a third as many cases as of the rest.
+# Of what the emulator runs, the everyday run has a third as many cases as of the rest,
+# and of a file one in so many where a test has one case for each engine.
 EMULATED_STEP = 3
 
 # Engines that take seconds here for large matrices, and the size from which on all but
@@ -59,6 +74,16 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_sessionstart():
+    gc.disable()  # nothing of what is imported and collected is garbage
+
+
+def pytest_collection_finish():
+    # Passes over all objects need not look at these again and again.
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config, items):
     # The simulator takes minutes in one test: first, so that nothing waits for it last.
     items.sort(key=lambda item: "test_in_the_simulator" not in item.name)
@@ -66,22 +91,25 @@ def pytest_collection_modifyitems(config, items):
     sweeps = defaultdict(list)
     for item in items:
         options = item.callspec.params if hasattr(item, "callspec") else {}
-        engines = {str(options.get(name)) for name in ("driver", "steady_driver")}
+        engines = {str(options[name]) for name in options if name.endswith("driver")}
         n = options.get("n")
         large = isinstance(n, int) and n >= LARGE and n != ONE_LARGE
+        other_dtype = str(options.get("dtype")) in LEFT_OUT
         if large and engines & SLOW_ENGINES:
+            item.add_marker("slow")
+        elif item.path.stem in OF_TWO_DTYPES and other_dtype:
             item.add_marker("slow")
         if item.path.parent == GPU_TESTS:
             item.add_marker("gpu")
         if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
         elif not item.get_closest_marker("slow"):
-            of, step = item.function, 1
+            is_emulated = emulated.ENGINE.name in engines
+            of, step = item.path if is_emulated else item.function, 1
             if sweep := item.get_closest_marker("sweep"):
-                step = sweep.args[0]
+                of, step = item.function, sweep.args[0]
             elif item.path.stem in COMPILING:
                 of, step = item.path, COMPILING[item.path.stem]
-            is_emulated = emulated.ENGINE.name in engines
             step *= EMULATED_STEP if is_emulated else 1
             sweeps[of, is_emulated, step].append(item)
     for (*_, step), cases in sweeps.items():

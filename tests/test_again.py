@@ -34,7 +34,7 @@ def the_long_way(monkeypatch):
     return shapes
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("uplo", ["L", "U", "l", "u"])

@@ -104,7 +104,7 @@ def test_zoo(rng, n, dtype):
     assert_eigh(a, w, v, exact, names=[member.name for member in members])
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [ALONE_FROM, 41])
 def test_bits_of_the_stages(rng, taken, n, dtype):
@@ -117,7 +117,9 @@ def test_bits_of_the_stages(rng, taken, n, dtype):
     assert set(taken) == {WIDE, ALONE}
 
 
-@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.share(2)
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_bits_of_what_stands_on_the_decomposition(rng, dtype):
     n = 40
     a = random_hermitian(rng, (_lanes(dtype), n, n), dtype)

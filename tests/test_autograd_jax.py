@@ -62,7 +62,6 @@ def _top_projector(x):
     return v[..., :, None] * jnp.conj(v[..., None, :])
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [*DTYPES, "f2", "i4", "u1", "bool"])
 @pytest.mark.parametrize(
     "shape", [(3, 3), (4, 5, 5), (2, 3, 1, 1), (0, 3, 3), (2, 0, 0)]
@@ -120,7 +119,6 @@ def test_nested_vmap_over_any_axes(rng):
     assert_same_bits(_host(jax.jit(twice)(inside)), tuple(bed.eigh(a)))
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_gradient_is_that_of_jax(rng, dtype, wrap):
@@ -164,7 +162,6 @@ def test_second_derivatives(rng):
             np.testing.assert_allclose(h, expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_are_differentiated_exactly_where_all_coincide(dtype):
     a = jnp.eye(4, dtype=dtype)
@@ -175,7 +172,6 @@ def test_values_are_differentiated_exactly_where_all_coincide(dtype):
     assert all(np.isfinite(x).all() for x in jacobian)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("gap", [0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3])
 def test_top_projector_beside_a_repeated_eigenvalue(rng, dtype, gap):
@@ -227,7 +223,6 @@ def _masked(name, **options):
     return loss
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("name", FAILED)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

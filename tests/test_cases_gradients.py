@@ -211,7 +211,6 @@ def test_a_separated_vector_beside_repeated_ones_is_exact(gradient, rng, dtype):
 
 # C40: HIPS/autograd#527, casadi/casadi#2815. A loss of the eigenvalues alone, such as
 # their sum or a log-determinant, had NaN as gradient where they coincide.
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("values", [bed.eigvalsh, lambda x: bed.eigh(x).eigenvalues])
 def test_eigenvalues_alone_are_exact_where_they_coincide(gradient, dtype, values):
@@ -226,7 +225,6 @@ def test_eigenvalues_alone_are_exact_where_they_coincide(gradient, dtype, values
 # rotations, R(RᵀR)^(−1/2), had NaN as gradient at every rotation, since all eigenvalues
 # of RᵀR are one. Here it is finite. Through values and vectors it cannot be all of the
 # right one: see `bed._derivative.eigh`.
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_inverse_root_at_the_identity(gradient, rng, dtype):
     c = _hermitian(rng, 3).astype(dtype)

@@ -52,6 +52,7 @@ def test_the_zoo_through_the_kernels():
     assert counts == {"passed": len(KERNELS)}, output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     cuda_emulator.missing() is not None,
     reason=f"the CUDA emulator {cuda_emulator.missing()}",

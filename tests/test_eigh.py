@@ -59,6 +59,7 @@ def test_not_square_matrices(shape):
 # --- triangles --------------------------------------------------------------
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("junk", [np.nan, np.inf, 1e30])
 def test_other_triangle_and_imaginary_diagonal_are_not_read(driver, rng, dtype, junk):

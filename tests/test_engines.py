@@ -44,7 +44,7 @@ def test_zoo(driver, rng, n, dtype):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_planted_spectra_at_every_scale(driver, rng, n, dtype):

@@ -33,7 +33,6 @@ def _top(x):
     return (w**3).sum() + (weights * p).real.sum()
 
 
-@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DOUBLE)
 @pytest.mark.parametrize("which", ENDS)
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -54,7 +54,6 @@ GIVEN = {
 }
 
 
-@pytest.mark.sweep(6)
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("dtype", DOUBLE)
 def test_what_is_known_by_name_comes_out(rng, given, dtype):
@@ -68,7 +67,6 @@ def test_what_is_known_by_name_comes_out(rng, given, dtype):
     _assert_close(both(lambda a: _value(a, *GIVEN[given])), both(bed.logm))
 
 
-@pytest.mark.sweep(4)
 @pytest.mark.parametrize("mapped", [False, True], ids=["", "vmap"])
 @pytest.mark.parametrize("modes", ["fwd rev", "rev fwd", "rev rev", "fwd fwd"])
 def test_hessian_in_the_matrix_and_in_what_is_closed_over(rng, modes, mapped):
@@ -169,7 +167,6 @@ def test_status_of_values(rng):
         _funm(a, jnp.log, check=True)
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "f4", "c8", "i4"])
 def test_other_dtypes(dtype):
     a = jnp.asarray([[2, 1], [1, 3]]).astype(dtype)

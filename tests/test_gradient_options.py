@@ -53,7 +53,6 @@ def _expected(x, loss, gradient, degree):
         return eigh_vjp(w, v, *gradients, **options)
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gradient", METHODS)
 @pytest.mark.parametrize("degree", [0, 9, 40])
 def test_each_gradient_is_the_one_asked_for(rng, losses, gradient, degree):
@@ -179,7 +178,6 @@ def test_phases_inside_compile(rng):
     torch._dynamo.reset()
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_jax_gives_nan_for_a_loss_of_phases(rng, wrap):
     x = separated(rng, "c16", (4,)).numpy()
@@ -196,7 +194,6 @@ def test_jax_gives_nan_for_a_loss_of_phases(rng, wrap):
     assert jnp.isnan(per_matrix).all()
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["f8", "c8", "c16"])
 def test_jax_losses_without_phases_pass(rng, dtype):
     x = separated(rng, dtype, (3,)).numpy()

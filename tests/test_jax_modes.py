@@ -49,7 +49,6 @@ def _separated(rng, dtype):
     return jnp.asarray(planted(rng, np.arange(-1, 2) + rng.random((2, 3)) / 2, dtype))
 
 
-@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("solve", [bed.eigh, bed.jax.eigh], ids=["bed", "bed.jax"])
 def test_strict_promotion(rng, strict, dtype, solve):
@@ -59,13 +58,11 @@ def test_strict_promotion(rng, strict, dtype, solve):
         _every_derivative(solve, a, check_phase=True)
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gradient", METHODS)
 def test_strict_promotion_in_every_method(rng, strict, gradient):
     _every_derivative(bed.eigh, _separated(rng, "c8"), gradient=gradient, degree=2)
 
 
-@pytest.mark.sweep(10)
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "i4", "u1", "bool"])
 @pytest.mark.parametrize("module", [bed, bed.jax], ids=["bed", "bed.jax"])
 def test_strict_promotion_of_other_dtypes(x64, strict, dtype, module):
@@ -79,7 +76,6 @@ def test_strict_promotion_of_other_dtypes(x64, strict, dtype, module):
         jax.jvp(module.eigvalsh, (a,), (a,))
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", ["rank", "leaks"])
 def test_ranks_and_leaks(rng, mode):
     a = _separated(rng, "c8")

@@ -80,7 +80,7 @@ def _of_each_source():
         yield pytest.param(layout, id=f"{source} {dtype}")
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("layout", list(_of_each_source()))
 def test_the_oldest_compiler_takes_them(static, oldest, layout, architecture):

@@ -66,7 +66,6 @@ def _decomposed(rng, w, dtype="f8"):
     return np.asarray(w, "f8"), v
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=_label)
 def test_every_namespace_is_numpy(rng, asarray, function):
     """In both precisions, and none computes in the other one."""
@@ -149,7 +148,6 @@ def test_second_derivative_is_that_of_the_first(rng, function):
     np.testing.assert_allclose(third, near, atol=1e-5 * (abs(near).max() + 1))
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("p", [0.5, 1.4])
 def test_jax_compiles_and_differentiates(rng, p):
     function = Spectral(Function.SQRT) if p == 0.5 else Spectral(Function.POWER, p)

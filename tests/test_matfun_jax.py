@@ -304,7 +304,6 @@ def test_other_dtypes(x64, dtype):
             assert tangent.dtype == found.dtype == "f4"
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
 def test_modes_that_find_mistakes(rng, dtype):
     a = _definite(rng, dtype)

@@ -48,7 +48,7 @@ def with_eigenvalues(w, dtype=torch.float64, signs=False):
 
 
 @pytest.mark.share(2)
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("name", NAMED)

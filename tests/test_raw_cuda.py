@@ -119,6 +119,7 @@ def test_a_device_with_little_shared_memory_gets_a_block_for_each_matrix(dtype):
 
 
 @needs_emulator
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("n, dtype", [(29, "f4"), (48, "f4"), (32, "f8"), (24, "c8")])
 def test_what_such_a_device_computes(monkeypatch, rng, n, dtype):
     asked = []

@@ -54,7 +54,7 @@ def _assert_right(a, uplo):
     assert orthogonality <= 8 * n * float(limits.eps)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -87,6 +87,7 @@ def test_a_subnormal_eigenvalue_is_in_its_place(n):
     assert w[0].tolist() == [*[0.0] * (n - 1), 2.0]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("n", [4, 9, 20, 40, 64])
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 def test_graded_matrices_converge(dtype, n):

@@ -49,7 +49,7 @@ def run(name, *arguments, **options):
 # --- values -----------------------------------------------------------------
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_values_and_gradients(rng, n, dtype):
@@ -64,7 +64,7 @@ def test_values_and_gradients(rng, n, dtype):
         assert_values_and_gradients(rng, product, vjp, w, v, function)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", BORDERS)
 def test_gradients_of_the_decomposition(rng, n, dtype):
@@ -72,6 +72,7 @@ def test_gradients_of_the_decomposition(rng, n, dtype):
     assert_gradients_of_the_decomposition(rng, eigh_vjp, 3, n, dtype)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 3, 6, 20])
 def test_from_matrices(rng, n, dtype):
@@ -175,6 +176,7 @@ def test_float32_that_is_subnormal_counts(rng):
     assert abs(f - exact).max() <= 8 * n * np.finfo("f4").smallest_subnormal
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2, 7, 19])
 def test_failures_stay_alone(rng, n, dtype):

@@ -5,6 +5,7 @@ differs from the one that has these eigenvalues by at most the rounding of its e
 which moves them by less than n·eps/2 of the largest entry; most members are exact.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,12 @@ def planted(rng, w, dtype):
 
 def tridiagonal_eigenvalues(d, e):
     """Eigenvalues of a symmetric tridiagonal matrix by bisection on Sturm counts."""
-    d, e2 = np.asarray(d, EXTENDED), np.asarray(e, EXTENDED) ** 2
+    return np.array(_bisected(*(tuple(np.asarray(x, EXTENDED)) for x in (d, e))))
+
+
+@lru_cache  # most are members of the zoo, which is made again and again
+def _bisected(d, e):
+    d, e2 = np.array(d, EXTENDED), np.array(e, EXTENDED) ** 2
     n = len(d)
     bound = abs(d).max() + 2 * np.sqrt(e2.max(initial=0))
     low, high = np.full(n, -bound), np.full(n, bound)
