@@ -40,6 +40,9 @@ COMPILING = {
     "test_vjp": 6,
 }
 
+# Of what is slow there, one in so many is in a run with --draw.
+COMPILING_SHARE = 3
+
 # Where solvers besides `eigh` are tested, each of which takes the CPU engine seconds to
 # compile for a dtype: the everyday run has a real and a complex one, up to the seed.
 OF_TWO_DTYPES = {
@@ -52,9 +55,6 @@ OF_TWO_DTYPES = {
     "test_stages",
 }
 LEFT_OUT = [{"f4", "c16"}, {"f8", "c8"}][SEED % 2]
-
-# Of what is slow there, one in so many is in a run with --draw.
-COMPILING_SHARE = 3
 
 # Of what the emulator runs, the everyday run has a third as many cases as of the rest,
 # and of a file one in so many where a test has one case for each engine.
