@@ -17,7 +17,7 @@ from bed.engines.numba_cpu import _compile
 from bed.engines.numba_cpu._compile import ALONE, NARROW, WIDE, kernel
 from bed.engines.numba_cpu._load import load_tridiagonal
 from bed.engines.numba_cpu._memory import free
-from bed.engines.numba_cpu._store import judge, store_status
+from bed.engines.numba_cpu._store import judge, store_rows, store_status
 from bed.engines.numba_cpu._vector_array import as_rows
 from bed.engines.numba_cpu._workspace import workspace
 from bed.engines.numba_cpu.back_transform import (
@@ -139,6 +139,38 @@ def test_iteration_that_cannot_converge_says_so(n, columns):
     iterate(d, e, columns, status, constants(d.dtype))
     codes = bed.Status.OK, bed.Status.NO_CONVERGENCE, bed.Status.OK
     assert status.tolist() == list(map(int, codes))
+
+
+def test_what_the_first_run_leaves_undone_counts(rng, monkeypatch):
+    """Of large matrices, whose eigenvalues come from a run without eigenvectors."""
+    monkeypatch.setattr(numba_cpu.qr_iteration, "SWEEPS_PER_EIGENVALUE", 1)
+    lanes, width, n = 32, 256, 48  # compiled for this test alone
+
+    @njit
+    def iterate(d, e, w, status, const):
+        work, memory = workspace(n, d, d, width)
+        for at in range(0, len(d), lanes):
+            load_tridiagonal(as_rows(d), as_rows(e), n, at, lanes, work)
+            set_identity(work.z, n, 2, const)
+            _iterate(n, work.z, 2, 0, work, const)
+            finite = work.d[0] == work.d[0]
+            judge(work.d, work.e, n, finite, work.code, const)
+            store_status(work, at, lanes, as_rows(status))
+            store_rows(work, work.d_at, n, at, lanes, as_rows(w))
+        free(memory)
+
+    batch = 64 * lanes
+    d = rng.standard_normal((batch, n))
+    e = 10.0 ** rng.uniform(-rng.uniform(0, 16, (batch, 1)), 0, (batch, n - 1))
+    w, status = np.empty((batch, n)), np.full(batch, -1, "i4")
+    iterate(d, e, w, status, constants(d.dtype))
+    solved = status == bed.Status.OK
+    assert 0 < solved.sum() < batch  # some need more sweeps, and more in the first run
+    a = np.zeros((batch, n, n))
+    i = np.arange(n)
+    a[:, i, i], a[:, i[1:], i[:-1]] = d, e
+    exact = np.linalg.eigvalsh(a[solved])
+    assert (abs(w[solved] - exact) <= 1e-13 * abs(exact).max(1, keepdims=True)).all()
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
