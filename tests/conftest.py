@@ -74,14 +74,14 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_sessionstart():
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
     gc.disable()  # nothing of what is imported and collected is garbage
-
-
-def pytest_collection_finish():
-    # Passes over all objects need not look at these again and again.
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # so that later passes over all objects leave these out
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -95,9 +95,9 @@ def pytest_collection_modifyitems(config, items):
         n = options.get("n")
         large = isinstance(n, int) and n >= LARGE and n != ONE_LARGE
         other_dtype = str(options.get("dtype")) in LEFT_OUT
-        if large and engines & SLOW_ENGINES:
-            item.add_marker("slow")
-        elif item.path.stem in OF_TWO_DTYPES and other_dtype:
+        if (large and engines & SLOW_ENGINES) or (
+            other_dtype and item.path.stem in OF_TWO_DTYPES
+        ):
             item.add_marker("slow")
         if item.path.parent == GPU_TESTS:
             item.add_marker("gpu")
