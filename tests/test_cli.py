@@ -208,6 +208,31 @@ def test_bench_refuses_options_that_would_not_count(capsys, options, said):
     assert not printed.out
 
 
+@pytest.mark.parametrize(
+    ("sizes", "dtypes", "batches"),
+    [
+        (["2", "64"], ["float16", "complex128"], [10_000, 4096, 10_000, 1024]),
+        (["4000"], ["float64"], [1]),
+        (["64", "--batch", "3", "2"], ["float64"], [3, 2]),
+    ],
+)
+def test_bench_has_batches_that_do_not_fill_the_memory(
+    monkeypatch, sizes, dtypes, batches
+):
+    class Batch:
+        """What stands for random matrices and is not timed."""
+
+        def __init__(self, rng, shape, dtype):
+            found.append(shape[0])
+
+    found = []
+    monkeypatch.setattr(bench, "random_hermitian", Batch)
+    monkeypatch.setattr(bench, "_measure", lambda *_: bench.Line(*[""] * 10))
+    monkeypatch.setattr(bench.Line, "shown", lambda *_: [])
+    assert main(["bench", "--dtype", *dtypes, "--n", *sizes]) == 0
+    assert found == batches
+
+
 def test_bench_says_what_a_peer_needs(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["bench", "--n", "2", "--batch", "3", "--torch"]) == 2

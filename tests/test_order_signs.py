@@ -166,8 +166,14 @@ def test_options_as_found_are_not_looked_at_twice(monkeypatch):
 
 
 def leaning(rng, dtype):
-    """Matrices whose eigenvectors have one entry that is much larger than others."""
-    return np.diag([-2.5, -1, 0.5, 2]) + random_hermitian(rng, (2, 4, 4), dtype) / 8
+    """Matrices whose order and largest entries a step of a difference cannot change.
+
+    What is added has norm 0.3, so magnitudes stay 0.4 apart (Weyl), and of each
+    eigenvector no more than 0.3 / 0.7 leaves its largest entry (Davis and Kahan).
+    """
+    added = random_hermitian(rng, (2, 4, 4), dtype)
+    added *= 0.3 / np.linalg.norm(added, 2, axis=(1, 2), keepdims=True)
+    return np.diag([-3.0, -1, 0, 2]) + added
 
 
 def phase_dependent(x, **options):

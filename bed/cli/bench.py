@@ -26,6 +26,9 @@ from ._table import on_halves, write_table
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
+# Matrices of a batch by default, and the bytes that they may have. With results of
+# hundreds of megabytes much of the time is that in which the system hands out memory.
+BATCH, MEMORY = 10_000, 2**26
 # In n·eps: a peer may be less accurate than bed promises to be, but not this wrong.
 WRONG = 1000
 
@@ -86,7 +89,8 @@ def _header(peers: Sequence[Peer]) -> str:
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
     parser.add_argument("--n", type=_positive, nargs="+", help="sizes")
-    parser.add_argument("--batch", type=_positive, nargs="+", help="by default 10000")
+    usual = f"by default {BATCH}, fewer of those that would take more than 64 MiB"
+    parser.add_argument("--batch", type=_positive, nargs="+", help=usual)
     names = [*(dtype.name for dtype in DTYPES), "float16"]
     parser.add_argument("--dtype", nargs="+", choices=names)
     parser.add_argument(
@@ -123,7 +127,6 @@ def run(options) -> int:
     if options.backward:
         raise ValueError("--backward is for --function")
     options.n = options.n or [2, 3, 4, 8, 16, 32, 64]
-    options.batch = options.batch or [10000]
     options.dtype = options.dtype or ["float32", "float64"]
     device = options.device or best_device()
     if device == "cuda" and (problem := no_gpu()):
@@ -158,12 +161,17 @@ def _function(options) -> str:
 def _lines(rng, device, peers, options) -> Iterator[Line]:
     for dtype in options.dtype:
         for n in options.n:
-            for batch in options.batch:
+            for batch in options.batch or [_usual_batch(n, dtype)]:
                 progress(f"{dtype} n = {n}, batch {batch} …")
                 a = random_hermitian(rng, (batch, n, n), compute_dtype(dtype))
                 line = _measure(a, device, peers, options)
                 progress("")
                 yield line
+
+
+def _usual_batch(n: int, dtype: str) -> int:
+    each = n * n * compute_dtype(dtype).itemsize
+    return min(BATCH, max(1, MEMORY // each))
 
 
 def _measure(a, device, peers, options) -> Line:

@@ -57,6 +57,13 @@ def grid(rows: Iterable[dict[str, str]], cell: Callable) -> str:
     return markdown(["n", *sizes], lines)
 
 
+def batches(rows: Iterable[dict[str, str]]) -> str:
+    """How many matrices were solved in each call."""
+    sizes = [int(row["batch"]) for row in rows]
+    ends = sorted({min(sizes), max(sizes)})
+    return " to ".join(f"{size:,}".replace(",", " ") for size in ends)
+
+
 def speed() -> str:
     """Times of NumPy, and of torch in brackets, over those of bed."""
 
@@ -66,9 +73,8 @@ def speed() -> str:
         return f"{numpy} ({torch})"
 
     heading, rows = results("cpu")
-    batch = f"{int(rows[0]['batch']):,}".replace(",", " ")
     of = machine(heading, "numpy", "torch", "numba")
-    return f"{grid(rows, cell)}\n\n{batch} random matrices; {of}."
+    return f"{grid(rows, cell)}\n\n{batches(rows)} random matrices; {of}."
 
 
 def peers() -> str:
@@ -80,7 +86,7 @@ def peers() -> str:
     heading, rows = results("peers")
     of = machine(heading, "numpy", "torch", "numba")
     return (
-        f"{grid(rows, cell)}\n\n{rows[0]['batch']} matrices on one thread; {of}, "
+        f"{grid(rows, cell)}\n\n{batches(rows)} matrices on one thread; {of}, "
         "Eigen 3.4."
     )
 
