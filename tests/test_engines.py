@@ -60,6 +60,28 @@ def test_planted_spectra_at_every_scale(driver, rng, n, dtype):
             assert_eigh(a, w, v, exact, uplo, relative_to=_relative_to(driver))
 
 
+@pytest.mark.share(2)
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [32, 128])
+def test_equal_entries(driver, n, dtype):
+    """c s sᵀ with s = ±1: all terms of a sum round alike, and an eigenvalue is n c.
+
+    Draws are fixed: what is promised is not far above the largest errors there are.
+    """
+    skip_unless_taken(driver, n)
+    rng = np.random.default_rng(n)
+    count = 100 if driver == "reference" else 1000
+    c = rng.uniform(1, 2, count).astype(np.finfo(dtype).dtype)
+    s = rng.choice([1.0, -1.0], (count, n))
+    s[: count // 2] = 1
+    a = (s[:, :, None] * s[:, None, :]).astype(dtype) * c[:, None, None]
+    exact = np.zeros((count, n), np.longdouble)
+    exact[:, -1] = n * c.astype(np.longdouble)
+    w = eigvalsh(a, driver=driver)
+    assert_eigh(a, w, None, exact, relative_to=_relative_to(driver))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_size(driver, rng, dtype):

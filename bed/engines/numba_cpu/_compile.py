@@ -55,8 +55,9 @@ NARROW = 16
 # number is as short, so that there is one lane.
 ALONE = 1
 
-# Terms of a sum that are added up by themselves.
+# Terms of a sum that are added up by themselves, and terms of a group of such parts.
 CHUNK = 4
+GROUP = 32
 
 
 def source_digest() -> str:

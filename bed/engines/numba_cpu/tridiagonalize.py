@@ -9,12 +9,12 @@ entry of u, p and q that is loaded serves both. Where real matrices are too larg
 the first cache, the update of a step waits, but for the row that becomes a reflector,
 until the next one passes over the matrix to multiply it.
 
-Sums are made of short parts: terms that are all alike, as in a matrix of ones, round
-the same way every time, and a running sum of n of them would lose n units in the last
-place.
+Sums are made of short parts, and of groups of these: terms that are all alike, as in a
+matrix of equal entries, round the same way every time, and a running sum of n of them
+would lose n units in the last place.
 """
 
-from ._compile import by_type, inline, kernel
+from ._compile import GROUP, by_type, inline, kernel
 from ._complex import ComplexVector, conj, fma, fma_conj, number, reciprocal, select
 from ._rows import (
     add,
@@ -99,13 +99,16 @@ def _reflector(a, first, tail, const):
 @inline
 def _tail(row, start, n):
     """Σ |row[j]|² over j ≥ start."""
-    total = fill(row[start - 1].real, 0)
-    for first in range(start, n, chunk(row)):
-        part = nothing(row).real
-        for j in range(first, minimum(first + chunk(row), n), together(row)):
-            x = take(row, j)
-            part = product_real(x, x, part)
-        total = add(total, part)
+    total = zero = fill(row[start - 1].real, 0)
+    for begin in range(start, n, GROUP):
+        group = zero
+        for first in range(begin, minimum(begin + GROUP, n), chunk(row)):
+            part = nothing(row).real
+            for j in range(first, minimum(first + chunk(row), n), together(row)):
+                x = take(row, j)
+                part = product_real(x, x, part)
+            group = add(group, part)
+        total = total + group
     return total
 
 
@@ -116,7 +119,7 @@ def _multiply(a, u, y, other, start, n, const):
     Every entry is used twice, for its row and for its mirror image. The latter sums are
     collected in `y` and in `other` by turns, for shorter chains of rounding errors.
     """
-    none = nothing(a)
+    none, zero = nothing(a), number(a, const.zero, const.zero)
     for j in range(start, n, together(y)):
         put(y, j, none)
         put(other, j, none)
@@ -127,14 +130,17 @@ def _multiply(a, u, y, other, start, n, const):
         corner = row_0[i + 1]
         y_0 = fma(row_0[i].real, u_0, corner * u_1)
         y_1 = fma(row_1[i + 1].real, u_1, u_0 * conj(corner))
-        for first in range(i + 2, n, chunk(a)):
-            part_0, part_1 = none, none
-            for j in range(first, minimum(first + chunk(a), n), together(a)):
-                a_0, a_1, u_j = take(row_0, j), take(row_1, j), take(u, j)
-                part_0 = product(a_0, u_j, part_0)
-                part_1 = product(a_1, u_j, part_1)
-                put(y, j, take(y, j) + fma_conj(u_1, a_1, u_0 * conj(a_0)))
-            y_0, y_1 = add(y_0, part_0), add(y_1, part_1)
+        for begin in range(i + 2, n, GROUP):
+            group_0, group_1 = zero, zero
+            for first in range(begin, minimum(begin + GROUP, n), chunk(a)):
+                part_0, part_1 = none, none
+                for j in range(first, minimum(first + chunk(a), n), together(a)):
+                    a_0, a_1, u_j = take(row_0, j), take(row_1, j), take(u, j)
+                    part_0 = product(a_0, u_j, part_0)
+                    part_1 = product(a_1, u_j, part_1)
+                    put(y, j, take(y, j) + fma_conj(u_1, a_1, u_0 * conj(a_0)))
+                group_0, group_1 = add(group_0, part_0), add(group_1, part_1)
+            y_0, y_1 = y_0 + group_0, y_1 + group_1
         y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
         y, other = other, y
         i += 2
@@ -166,7 +172,7 @@ def _updated(x, minus_u_i, minus_q_i, u_j, q_j):
 @kernel
 def _update_and_multiply(a, u, q, x, y, other, start, n, const):
     """`_rank_2_update` by u and q and `_multiply` by x, in one pass."""
-    none = nothing(a)
+    none, zero = nothing(a), number(a, const.zero, const.zero)
     for j in range(start, n, together(y)):
         put(y, j, none)
         put(other, j, none)
@@ -181,18 +187,21 @@ def _update_and_multiply(a, u, q, x, y, other, start, n, const):
         row_0[i], row_0[i + 1], row_1[i + 1] = a_0, corner, a_1
         y_0 = fma(a_0.real, x_0, corner * x_1)
         y_1 = fma(a_1.real, x_1, x_0 * conj(corner))
-        for first in range(i + 2, n, chunk(a)):
-            part_0, part_1 = none, none
-            for j in range(first, minimum(first + chunk(a), n), together(a)):
-                u_j, q_j, x_j = take(u, j), take(q, j), take(x, j)
-                new_0 = _updated(take(row_0, j), u_0, q_0, u_j, q_j)
-                new_1 = _updated(take(row_1, j), u_1, q_1, u_j, q_j)
-                put(row_0, j, new_0)
-                put(row_1, j, new_1)
-                part_0 = product(new_0, x_j, part_0)
-                part_1 = product(new_1, x_j, part_1)
-                put(y, j, take(y, j) + fma_conj(x_1, new_1, x_0 * conj(new_0)))
-            y_0, y_1 = add(y_0, part_0), add(y_1, part_1)
+        for begin in range(i + 2, n, GROUP):
+            group_0, group_1 = zero, zero
+            for first in range(begin, minimum(begin + GROUP, n), chunk(a)):
+                part_0, part_1 = none, none
+                for j in range(first, minimum(first + chunk(a), n), together(a)):
+                    u_j, q_j, x_j = take(u, j), take(q, j), take(x, j)
+                    new_0 = _updated(take(row_0, j), u_0, q_0, u_j, q_j)
+                    new_1 = _updated(take(row_1, j), u_1, q_1, u_j, q_j)
+                    put(row_0, j, new_0)
+                    put(row_1, j, new_1)
+                    part_0 = product(new_0, x_j, part_0)
+                    part_1 = product(new_1, x_j, part_1)
+                    put(y, j, take(y, j) + fma_conj(x_1, new_1, x_0 * conj(new_0)))
+                group_0, group_1 = add(group_0, part_0), add(group_1, part_1)
+            y_0, y_1 = y_0 + group_0, y_1 + group_1
         y[i], y[i + 1] = y[i] + y_0, y[i + 1] + y_1
         y, other = other, y
         i += 2
@@ -213,14 +222,17 @@ def _update_row(row, u, q, i, n):
 @kernel
 def _complete(u, t, p, other, start, n, const):
     """From p + other = A u to q = τ p − (|τ|² uᴴp/2) u: HᴴAH = A − q uᴴ − u qᴴ."""
-    inner = fill(u[start].real, 0)
-    for first in range(start, n, chunk(p)):
-        part = nothing(p).real
-        for j in range(first, minimum(first + chunk(p), n), together(p)):
-            x, y = take(u, j), take(p, j) + take(other, j)
-            part = product_real(x, y, part)
-            put(p, j, y)
-        inner = add(inner, part)
+    inner = zero = fill(u[start].real, 0)
+    for begin in range(start, n, GROUP):
+        group = zero
+        for first in range(begin, minimum(begin + GROUP, n), chunk(p)):
+            part = nothing(p).real
+            for j in range(first, minimum(first + chunk(p), n), together(p)):
+                x, y = take(u, j), take(p, j) + take(other, j)
+                part = product_real(x, y, part)
+                put(p, j, y)
+            group = add(group, part)
+        inner = inner + group
     square = fma(t.real, t.real, t.imag * t.imag)
     factor = -const.half * square * inner
     for j in range(start, n, together(p)):

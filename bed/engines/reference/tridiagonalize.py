@@ -22,6 +22,9 @@ n³ + 2n²; as a rank-2 update one costs O(n²).)
 
 from array_api_compat import array_namespace, device
 
+# Most terms of a running sum, see `_sum`.
+TERMS = 16
+
 
 def tridiagonalize(a, stats=None):
     """Reduce Hermitian matrices with entries of order one.
@@ -116,13 +119,23 @@ def negligible_square(xp, dtype):
 def _reflect(a, u, weight):
     """Replace a by H a H in place; a is (batch, m, m), u is (batch, m)."""
     xp = array_namespace(a, u)
-    p = 2 * weight[:, None] * xp.matmul(a, u[:, :, None])[:, :, 0]  # (batch, m)
+    p = 2 * weight[:, None] * _product(a, u)  # (batch, m)
     # uᴴ A u is real for Hermitian A.
     k = weight * _sum(xp.real(xp.conj(u) * p))  # (batch,)
     q = p - k[:, None] * u
     q_u = q[:, :, None] * xp.conj(u)[:, None, :]  # (batch, m, m)
     # Adding the transpose keeps a Hermitian to the last bit.
     a[...] = a - (q_u + xp.conj(xp.matrix_transpose(q_u)))
+
+
+def _product(a, x):
+    """A x of matrices (batch, m, m), from parts whose running sums are short."""
+    xp = array_namespace(a, x)
+    starts = range(0, a.shape[-1], TERMS)
+    parts = [
+        xp.matmul(a[..., i : i + TERMS], x[:, i : i + TERMS, None]) for i in starts
+    ]
+    return _sum(xp.concat(parts, axis=-1))
 
 
 def _polar(z):

@@ -196,9 +196,12 @@ BED_DEVICE double reciprocal(double x) {
   return fused(seed, fused(h, h, h), seed);
 }
 
-// x/y to a few units in the last place.
-BED_DEVICE float divide(float x, float y) { return __fdividef(x, y); }
-BED_DEVICE double divide(double x, double y) { return x / y; }
+// The same to less than a unit in the last place.
+BED_DEVICE float near_reciprocal(float x) {
+  const float seed = reciprocal(x);
+  return fused(fused(-seed, x, 1.0f), seed, seed);
+}
+BED_DEVICE double near_reciprocal(double x) { return 1 / x; }
 
 // √x for normal x and x/y, exact where the result is a number of the type: the error of
 // an approximation is then found exactly, and taken away.
