@@ -14,7 +14,7 @@ import numpy as np
 
 from ._config import compiled_code, no_gpu
 from ._dispatch import interop, matfun
-from ._dispatch.dtypes import WIDENED, compute_dtype
+from ._dispatch.dtypes import WIDENED, compute_dtype, unsupported
 from ._dispatch.policy import choose
 from .engines import DTYPES
 from .engines._threads import thread_count
@@ -43,8 +43,9 @@ def warmup(
     """Compile what `bed.eigh` and `bed.eigvalsh` need, ahead of the first call.
 
     The compiled code is kept on disk, so this takes seconds once per machine and
-    version, and milliseconds afterwards. Where several dtypes are compiled for a CPU
-    and there are cores for it, other processes of this Python compile some of them.
+    version; later processes read it in tenths of a second. Where several dtypes are
+    compiled for a CPU and there are cores for it, other processes of this Python
+    compile some of them.
 
     Parameters
     ----------
@@ -114,7 +115,11 @@ def _nothing_compiled(
 def _computed(dtype: Any) -> np.dtype:
     """What a dtype of NumPy or torch is computed in."""
     name = str(dtype).removeprefix("torch.")
-    return compute_dtype(WIDENED.get(name, name if name != str(dtype) else dtype))
+    try:
+        known = np.dtype(WIDENED.get(name, name if name != str(dtype) else dtype))
+    except TypeError:
+        raise unsupported(repr(dtype)) from None
+    return compute_dtype(known)
 
 
 def _compile(

@@ -119,10 +119,13 @@ def test_options_that_are_not_accepted(a):
 
 
 def _by_phase(solve):
-    """A loss that depends on phases, wherever it is: a sum over real parts."""
+    """A loss that depends on phases: a sum over real parts.
+
+    Of all vectors: a phase at which the sum over one is about largest comes up.
+    """
 
     def loss(x):
-        v = solve(x, check_phase=True).eigenvectors[..., 1]
+        v = solve(x, check_phase=True).eigenvectors
         return v.real.sum() + 2 * v.imag.sum()
 
     return loss

@@ -30,6 +30,12 @@ class Process:
         self.told.append(("kill", None))
 
 
+@pytest.mark.parametrize("dtype", ["foo", {"f4"}, ["f4", "foo"], "longdouble", object])
+def test_a_dtype_that_nothing_computes_in(dtype):
+    with pytest.raises(TypeError, match="not supported; accepted are float32, float64"):
+        bed.warmup(3, dtype)
+
+
 @pytest.fixture
 def started(monkeypatch):
     """Processes that were asked for, on three cores, where all has to be compiled."""

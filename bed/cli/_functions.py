@@ -77,7 +77,7 @@ class Line(NamedTuple):
     def shown(self, peers: Sequence[str]) -> Iterator[str]:
         """The line of the table, and a sentence for each peer that is wrong."""
         times = (
-            f"{self.peers_ms.get(name, np.nan):14.2f}{self.ratio(name):7.1f}"
+            f"{self.peers_ms.get(name, np.nan):16.2f}{self.ratio(name):7.1f}"
             for name in peers
         )
         yield (
@@ -103,7 +103,7 @@ class Line(NamedTuple):
 
 
 def _header(peers: Sequence[str]) -> str:
-    names = (f"{name + ' ms':>14}{'ratio':>7}" for name in peers)
+    names = (f"{name + ' ms':>16}{'ratio':>7}" for name in peers)
     return (
         f"{'dtype':11}{'n':>4}{'batch':>8}{'error':>10}{'eigh ms':>9}{'forward':>9}"
         f"{'ratio':>7}{'in all':>9}{''.join(names)}{'best':>7}"
