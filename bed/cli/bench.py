@@ -26,9 +26,9 @@ from ._table import on_halves, write_table
 
 # Matrices of the batch that are checked before timing; all of a small batch.
 CHECKED = 100
-# Matrices of a batch by default, and the bytes that they may have. With results of
-# hundreds of megabytes much of the time is that in which the system hands out memory.
-BATCH, MEMORY = 10_000, 2**26
+# Matrices of a batch by default, and the bytes that they may have. From 32 MiB on the
+# memory of results is the system's each time, and handing it out may take as long.
+BATCH, MEMORY = 10_000, 2**24
 # In n·eps: a peer may be less accurate than bed promises to be, but not this wrong.
 WRONG = 1000
 
@@ -89,7 +89,7 @@ def _header(peers: Sequence[Peer]) -> str:
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
     parser.add_argument("--n", type=_positive, nargs="+", help="sizes")
-    usual = f"by default {BATCH}, fewer of those that would take more than 64 MiB"
+    usual = f"by default {BATCH}, fewer of those that would take more than 16 MiB"
     parser.add_argument("--batch", type=_positive, nargs="+", help=usual)
     names = [*(dtype.name for dtype in DTYPES), "float16"]
     parser.add_argument("--dtype", nargs="+", choices=names)
