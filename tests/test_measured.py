@@ -32,7 +32,7 @@ SAID = {
         "CUDA 12.4 to 13",
         "64 × 64 matrices take little less than with NumPy",
     ],
-    "accuracy": ["below 8·n·eps", "with status 3"],
+    "accuracy": ["below 8·n·eps", "with status 3", "Above n = 192"],
     "applications": ["in 16, 8 or 4 groups"],
     "changes": ["n = 24 and more", "2×2 matrices", "half types", "torch 2.5 is"],
     "clusters": ["Ray 2.60"],
