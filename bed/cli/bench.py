@@ -89,7 +89,8 @@ def _header(peers: Sequence[Peer]) -> str:
 def add_arguments(parser) -> None:
     """Options of the subcommand."""
     parser.add_argument("--n", type=_positive, nargs="+", help="sizes")
-    usual = f"by default {BATCH}, fewer of those that would take more than 16 MiB"
+    limit = f"{MEMORY // 2**20} MiB"
+    usual = f"by default {BATCH}, fewer of those that would take more than {limit}"
     parser.add_argument("--batch", type=_positive, nargs="+", help=usual)
     names = [*(dtype.name for dtype in DTYPES), "float16"]
     parser.add_argument("--dtype", nargs="+", choices=names)

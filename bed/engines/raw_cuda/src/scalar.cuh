@@ -196,13 +196,6 @@ BED_DEVICE double reciprocal(double x) {
   return fused(seed, fused(h, h, h), seed);
 }
 
-// The same to less than a unit in the last place.
-BED_DEVICE float near_reciprocal(float x) {
-  const float seed = reciprocal(x);
-  return fused(fused(-seed, x, 1.0f), seed, seed);
-}
-BED_DEVICE double near_reciprocal(double x) { return 1 / x; }
-
 // √x for normal x and x/y, exact where the result is a number of the type: the error of
 // an approximation is then found exactly, and taken away.
 template <typename R>
@@ -215,6 +208,10 @@ BED_DEVICE R divide_exactly(R x, R y) {
   const R inverse = reciprocal(y), quotient = x * inverse;
   return fused(fused(-quotient, y, x), inverse, quotient);
 }
+
+// 1/x to less than a unit in the last place.
+BED_DEVICE float near_reciprocal(float x) { return divide_exactly<float>(1, x); }
+BED_DEVICE double near_reciprocal(double x) { return 1 / x; }
 
 BED_DEVICE float magnitude(float x) { return fabsf(x); }
 BED_DEVICE double magnitude(double x) { return fabs(x); }
